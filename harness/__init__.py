@@ -1,0 +1,1 @@
+"""Harnesses: agents that run tasks, and what their runs say."""

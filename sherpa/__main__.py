@@ -1,0 +1,5 @@
+"""``python -m sherpa``."""
+
+from sherpa.cli.main import main
+
+main()

@@ -1,0 +1,111 @@
+"""What all commands share: the global options, printing, and the way errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import msgspec
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sherpa.config import EngineConfig
+    from sherpa.memory import ProceduralMemory
+
+DONE, MISSED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+_FILE_WIDTH = 200
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass
+class Settings:
+    """Global options of one invocation."""
+
+    root: Path = Path(".sherpa")
+    engine: dict[str, Any] = field(default_factory=dict)
+    parity: bool = False
+    json: bool = False
+    quiet: bool = False
+    color: bool = True
+
+    def config(self, **defaults: Any) -> EngineConfig:
+        """The engine configuration of an experiment: defaults, then what was given."""
+        from sherpa.config import EngineConfig
+
+        given = {**defaults, **{k: v for k, v in self.engine.items() if v is not None}}
+        return EngineConfig(**given, parity=self.parity)
+
+    @contextmanager
+    def memory(self) -> Iterator[ProceduralMemory]:
+        """The memory under ``--root``; options that were not given are those it was built with."""
+        from sherpa.memory import ProceduralMemory
+
+        overrides = {**self.engine, "parity": True if self.parity else None}
+        with ProceduralMemory(self.root, overrides=overrides) as memory:
+            yield memory
+
+    def console(self, *, stderr: bool = False) -> Console:
+        from rich.console import Console
+
+        console = Console(stderr=stderr, no_color=not self.color, highlight=False)
+        if not console.is_terminal:
+            # A file or a pipe has no width: nothing is gained by folding cells there.
+            console.width = _FILE_WIDTH
+        return console
+
+    def say(self, text: str) -> None:
+        """A remark on stderr, unless ``--quiet``."""
+        if not self.quiet:
+            print(text, file=sys.stderr)
+
+    def print_json(self, value: Any) -> None:
+        """One JSON document on stdout: two spaces, integral numbers without a decimal point."""
+        from sherpa.queries import integral
+
+        data = msgspec.json.format(msgspec.json.encode(integral(msgspec.to_builtins(value))), indent=2)
+        sys.stdout.buffer.write(data + b"\n")
+        sys.stdout.buffer.flush()
+
+    def show(self, value: Any, draw: Callable[[Console], None]) -> None:
+        """Print the value as JSON with ``--json``, else draw it."""
+        if self.json:
+            self.print_json(value)
+        else:
+            draw(self.console())
+
+
+def settings(context: typer.Context, json: bool = False) -> Settings:
+    """The settings of this invocation; ``--json`` may also follow the command."""
+    held = context.obj if isinstance(context.obj, Settings) else Settings()
+    held.json = held.json or json
+    return held
+
+
+def guarded(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn errors into one line on stderr and an exit code."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        from sherpa.errors import SherpaError
+
+        try:
+            return command(*args, **kwargs)
+        except SherpaError as error:
+            print(f"sherpa: {error}", file=sys.stderr)
+            raise typer.Exit(BAD_INPUT) from None
+        except KeyboardInterrupt:
+            print("sherpa: interrupted; everything that was acknowledged is stored", file=sys.stderr)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            sys.stderr.close()
+            raise typer.Exit(DONE) from None
+
+    return run

@@ -1,0 +1,97 @@
+"""``sherpa``: the program."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sherpa import __version__
+from sherpa.cli import experiment, store
+from sherpa.cli.context import INTERNAL, Settings, guarded
+from sherpa.config import ESTIMATORS, STRATEGIES
+
+HELP = """Procedural memory for LLM agents, and the experiments that test it.
+
+Typical use:
+
+\b
+    sherpa ingest-batch events.json
+    sherpa workflow-next --case-id session:42
+    sherpa validate-suite --input fixtures/validation/suite.json
+"""
+
+app = typer.Typer(
+    name="sherpa",
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"sherpa {__version__}")
+        raise typer.Exit
+
+
+def _choice(name: str, value: str | None, choices: tuple[str, ...]) -> str | None:
+    if value is not None and value not in choices:
+        raise typer.BadParameter(f"{value!r} is unknown; choose one of {', '.join(choices)}", param_hint=name)
+    return value
+
+
+@app.callback()
+@guarded
+def options(
+    context: typer.Context,
+    root: Annotated[Path, typer.Option(help="Folder of the memory.")] = Path(".sherpa"),
+    default_order: Annotated[int | None, typer.Option(min=1, help="Longest suffix that a query tries.")] = None,
+    min_order: Annotated[int | None, typer.Option(min=1, help="Shortest suffix that a query tries.")] = None,
+    max_order: Annotated[int | None, typer.Option(min=1, help="Longest suffix that is counted.")] = None,
+    min_support: Annotated[int | None, typer.Option(min=1, help="Observations that a suffix needs.")] = None,
+    strategy: Annotated[str | None, typer.Option(help=f"What a state shows: {', '.join(STRATEGIES)}.")] = None,
+    estimator: Annotated[str | None, typer.Option(help=f"How counts predict: {', '.join(ESTIMATORS)}.")] = None,
+    parity: Annotated[bool, typer.Option("--parity", help="Follow the original where it is corrected here.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no remarks.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    context.obj = Settings(
+        root=root,
+        engine={
+            "default_order": default_order,
+            "min_order": min_order,
+            "max_order": max_order,
+            "min_support": min_support,
+            "state_strategy": _choice("--strategy", strategy, STRATEGIES),
+            "estimator": _choice("--estimator", estimator, ESTIMATORS),
+        },
+        parity=parity,
+        json=json,
+        quiet=quiet,
+        color=not no_color,
+    )
+
+
+store.register(app)
+experiment.register(app)
+
+
+def main() -> None:
+    """Run the program; an error that nobody foresaw exits with 3."""
+    try:
+        app()
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        print(f"sherpa: internal error: {type(error).__name__}: {error}", file=sys.stderr)
+        print("run with python -X dev -m sherpa for the whole trace", file=sys.stderr)
+        sys.exit(INTERNAL)

@@ -1,0 +1,377 @@
+"""From events to the rows of the graph: all of them (rebuild) or those that new events change (increment)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sherpa.branches import Branch, Branches
+from sherpa.config import EngineConfig
+from sherpa.counting import NO_MAX, NO_MIN, SUMS, CountTable, count
+from sherpa.event import Event
+from sherpa.eventlog import EventLog, case_order, group_cases
+from sherpa.instants import NANOS_PER_MS, NO_INSTANT, format_instant
+from sherpa.projection.states import join_state
+from sherpa.queries import branch_risks
+from sherpa.rounding import round_half_up
+from sherpa.store import GraphStore, Row, insert, row_of_event, to_json_text
+from sherpa.terminal import OUTCOMES
+
+DERIVED = ("events", "cases", "state_edges", "workflows", "risk_metrics", "success_metrics")
+WORKFLOW_LABEL = "workflow:"
+
+Cases = Sequence[tuple[str, list[Event]]]
+EdgeKey = tuple[int, str, str]
+
+
+@dataclass
+class Edge:
+    """One row of ``state_edges`` that is being changed."""
+
+    sums: list[int]
+    responses: dict[str, int]
+    min_ms: int | None
+    max_ms: int | None
+    last: int | None
+
+    def row(self, key: EdgeKey) -> Row:
+        return (
+            *key,
+            *self.sums,
+            self.min_ms,
+            self.max_ms,
+            None if self.last is None else format_instant(self.last),
+            to_json_text(self.responses),
+            self.last,
+        )
+
+
+class NeedsRebuild(Exception):
+    """An increment cannot tell a value from the graph alone."""
+
+
+def log_of(cases: Cases, config: EngineConfig) -> EventLog:
+    return EventLog.from_events(cases, parity=config.parity)
+
+
+def count_edges(log: EventLog, config: EngineConfig) -> dict[EdgeKey, Edge]:
+    """Every edge of the log by its primary key."""
+    table = count(log, config.max_order, strategy=config.state_strategy, allow_raw_fallback=config.allow_raw_fallback)
+    responses: list[dict[str, int]] = [{} for _ in range(len(table))]
+    for edge, key, times in zip(
+        table.response_edge.tolist(), table.response_key.tolist(), table.response_count.tolist(), strict=True
+    ):
+        responses[edge][table.response_vocabulary[key]] = times
+    keys = _keys(table)
+    return {
+        key: Edge(
+            sums,
+            answers,
+            None if low == NO_MIN else low,
+            None if high == NO_MAX else high,
+            None if last == NO_INSTANT else last,
+        )
+        for key, sums, answers, low, high, last in zip(
+            keys,
+            table.sums.tolist(),
+            responses,
+            table.min_ms.tolist(),
+            table.max_ms.tolist(),
+            table.last_seen.tolist(),
+            strict=True,
+        )
+    }
+
+
+def _keys(table: CountTable) -> list[EdgeKey]:
+    names = [join_state((t,)) for t in table.vocabulary]
+    keys = []
+    for order, context, following in zip(
+        table.order.tolist(), table.context.tolist(), table.next.tolist(), strict=True
+    ):
+        state = " -> ".join([names[c] for c in context[order - 1 :: -1]])
+        keys.append((order, state, table.vocabulary[following]))
+    return keys
+
+
+# -- rebuild ---------------------------------------------------------------------------------------------------
+
+
+def rebuild(db: sqlite3.Connection, events: Iterable[Event], config: EngineConfig) -> None:
+    """Replace every derived table; runs inside the caller's transaction."""
+    cases = group_cases(events, parity=config.parity)
+    for table in DERIVED:
+        db.execute(f"DELETE FROM {table}")
+    insert(db, "events", (row_of_event(e) for _, members in cases for e in members))
+    log = log_of(cases, config)
+    insert(db, "cases", case_rows(cases, log))
+    edges = count_edges(log, config)
+    insert(db, "state_edges", (edge.row(key) for key, edge in sorted(edges.items(), key=lambda item: item[0])))
+    write_workflows(db, workflow_sums(cases, log), {})
+    _write_metrics(db, sorted(_by_state(edges, config).items()))
+
+
+def case_rows(cases: Cases, log: EventLog) -> list[Row]:
+    """Rows of the table ``cases``."""
+    return [
+        (
+            case_id,
+            events[0].agent_id,
+            len(events),
+            events[0].ts,
+            events[-1].ts,
+            OUTCOMES[ended],
+            events[-1].instant,
+        )
+        for (case_id, events), ended in zip(cases, log.terminal.tolist(), strict=True)
+    ]
+
+
+# -- workflows -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class WorkflowSums:
+    """What cases contribute to one row of ``workflows``."""
+
+    cases: int = 0
+    events: int = 0
+    success: int = 0
+    failure: int = 0
+    total_ms: int = 0
+    first: int = 2**63 - 1
+    last: int = NO_INSTANT
+
+
+def workflow_sums(cases: Cases, log: EventLog) -> dict[str, WorkflowSums]:
+    """Contribution of the cases to each label ``workflow:…`` on their events."""
+    sums: dict[str, WorkflowSums] = {}
+    for (_, events), ended in zip(cases, log.terminal.tolist(), strict=True):
+        labels = set()
+        for event in events:
+            for label in {x for x in event.labels if x.startswith(WORKFLOW_LABEL)}:
+                labels.add(label)
+                entry = sums.setdefault(label, WorkflowSums())
+                entry.events += 1
+                entry.first = min(entry.first, event.instant)
+                entry.last = max(entry.last, event.instant)
+        for label in labels:
+            entry = sums[label]
+            entry.cases += 1
+            entry.success += OUTCOMES[ended] == "success"
+            entry.failure += OUTCOMES[ended] == "failure"
+            entry.total_ms += max(0, events[-1].instant // NANOS_PER_MS - events[0].instant // NANOS_PER_MS)
+    return sums
+
+
+def write_workflows(
+    db: sqlite3.Connection, added: Mapping[str, WorkflowSums], removed: Mapping[str, WorkflowSums]
+) -> None:
+    """Add and take away contributions."""
+    for label in sorted(added.keys() | removed.keys()):
+        plus, minus = added.get(label, WorkflowSums()), removed.get(label, WorkflowSums())
+        row = db.execute(
+            "SELECT case_count, event_count, success_count, failure_count, total_duration_ms, first_instant, "
+            "last_instant FROM workflows WHERE workflow_label = ?",
+            (label,),
+        ).fetchone()
+        held = WorkflowSums(*row) if row else WorkflowSums()
+        if minus.events and ((minus.first <= held.first < plus.first) or (minus.last >= held.last > plus.last)):
+            raise NeedsRebuild(label)
+        total = WorkflowSums(
+            held.cases + plus.cases - minus.cases,
+            held.events + plus.events - minus.events,
+            held.success + plus.success - minus.success,
+            held.failure + plus.failure - minus.failure,
+            held.total_ms + plus.total_ms - minus.total_ms,
+            min(held.first, plus.first),
+            max(held.last, plus.last),
+        )
+        db.execute("DELETE FROM workflows WHERE workflow_label = ?", (label,))
+        if total.cases:
+            insert(db, "workflows", [_workflow_row(label, total)])
+
+
+def _workflow_row(label: str, total: WorkflowSums) -> Row:
+    return (
+        label,
+        total.cases,
+        total.events,
+        round_half_up(total.success / total.cases, 3),
+        round_half_up(total.failure / total.cases, 3),
+        round_half_up(total.total_ms / total.cases, 0),
+        format_instant(total.first),
+        format_instant(total.last),
+        total.success,
+        total.failure,
+        total.total_ms,
+        total.first,
+        total.last,
+    )
+
+
+# -- metrics tables --------------------------------------------------------------------------------------------
+
+StateRow = tuple[Branch, str | None]
+
+
+def _by_state(edges: Mapping[EdgeKey, Edge], config: EngineConfig) -> dict[str, list[StateRow]]:
+    states: dict[str, list[StateRow]] = {}
+    for (order, state, event), edge in edges.items():
+        if order == config.default_order:
+            last = None if edge.last is None else format_instant(edge.last)
+            states.setdefault(state, []).append((Branch.of(event, edge.sums, edge.responses), last))
+    return states
+
+
+def _write_metrics(db: sqlite3.Connection, states: Iterable[tuple[str, Sequence[StateRow]]]) -> None:
+    """Fill ``success_metrics`` and ``risk_metrics`` of the given states (all edges of order ``default_order``)."""
+    success: list[Row] = []
+    risk: list[Row] = []
+    for state, rows in states:
+        last_seen = {branch.event: last for branch, last in rows}
+        branches = Branches.ordered(branch for branch, _ in rows)
+        for branch in branches:
+            s, f = branch.success_ratio, branch.failure_ratio
+            success.append(
+                (
+                    state,
+                    branch.event,
+                    None if s is None else round_half_up(s, 3),
+                    None if f is None else round_half_up(f, 3),
+                    branch.support,
+                    round_half_up(branch.total_ms / branch.timed, 0) if branch.timed else None,
+                    last_seen[branch.event],
+                )
+            )
+        for branch, kind, relative in branch_risks(branches):
+            risk.append(
+                (
+                    state,
+                    branch.event,
+                    kind,
+                    round_half_up(branch.support / branches.total, 3),
+                    relative,
+                    branch.support,
+                    last_seen[branch.event],
+                )
+            )
+    insert(db, "success_metrics", success)
+    insert(db, "risk_metrics", risk)
+
+
+# -- increment -------------------------------------------------------------------------------------------------
+
+
+def increment(store: GraphStore, db: sqlite3.Connection, events: Sequence[Event], config: EngineConfig) -> None:
+    """Bring the graph up to date with new events; runs inside the caller's transaction.
+
+    A case that grows is taken out as it was and put in as it is, so late events, changed terminal outcomes and
+    responses need no rules of their own. The cost is that of the cases touched, not of the store.
+
+    Raises
+    ------
+    NeedsRebuild
+        If a late event took away the shortest, longest or latest observation of an edge: the graph does not hold
+        the second shortest.
+    """
+    known = store.known_ids([e.event_id for e in events])
+    fresh: dict[str, Event] = {}
+    for event in events:
+        if event.event_id not in known:
+            fresh.setdefault(event.event_id, event)
+    if not fresh:
+        return
+    arrivals: dict[str, list[Event]] = {}
+    for event in fresh.values():
+        arrivals.setdefault(event.case_id, []).append(event)
+    before: list[tuple[str, list[Event]]] = []
+    after: list[tuple[str, list[Event]]] = []
+    for case_id in sorted(arrivals):
+        old = store.case_events(case_id)
+        if old:
+            before.append((case_id, case_order(old, parity=config.parity)))
+        after.append((case_id, case_order([*old, *arrivals[case_id]], parity=config.parity)))
+    old_log, new_log = log_of(before, config), log_of(after, config)
+    insert(db, "events", (row_of_event(e) for e in fresh.values()))
+    insert(db, "cases", case_rows(after, new_log), replace=True)
+    changed = _apply_edges(db, count_edges(new_log, config), count_edges(old_log, config))
+    write_workflows(db, workflow_sums(after, new_log), workflow_sums(before, old_log))
+    states = sorted({key[1] for key in changed if key[0] == config.default_order})
+    for state in states:
+        db.execute("DELETE FROM success_metrics WHERE state_key = ?", (state,))
+        db.execute("DELETE FROM risk_metrics WHERE state_key = ?", (state,))
+    _write_metrics(db, ((s, _stored_state(db, config.default_order, s)) for s in states))
+
+
+def _apply_edges(
+    db: sqlite3.Connection, added: Mapping[EdgeKey, Edge], removed: Mapping[EdgeKey, Edge]
+) -> list[EdgeKey]:
+    changed = []
+    for key in sorted(added.keys() | removed.keys()):
+        plus, minus = added.get(key), removed.get(key)
+        if plus == minus:
+            continue
+        changed.append(key)
+        held = _stored_edge(db, key)
+        if minus is not None and held is not None and _loses_extreme(held, plus, minus):
+            raise NeedsRebuild(str(key))
+        edge = _changed(held, plus, minus)
+        if edge.sums[0] == 0:
+            db.execute("DELETE FROM state_edges WHERE order_n = ? AND state_key = ? AND next_event = ?", key)
+        else:
+            insert(db, "state_edges", [edge.row(key)], replace=True)
+    return changed
+
+
+def _loses_extreme(held: Edge, plus: Edge | None, minus: Edge) -> bool:
+    """True if what is taken away may be the extreme of the edge and what is put in does not replace it."""
+    if plus is None and minus.sums[0] == held.sums[0]:
+        return False
+    shortest = minus.min_ms is not None and minus.min_ms == held.min_ms
+    longest = minus.max_ms is not None and minus.max_ms == held.max_ms
+    latest = minus.last is not None and minus.last == held.last
+    return (
+        (shortest and (plus is None or plus.min_ms is None or plus.min_ms > (minus.min_ms or 0)))
+        or (longest and (plus is None or plus.max_ms is None or plus.max_ms < (minus.max_ms or 0)))
+        or (latest and (plus is None or plus.last is None or plus.last < (minus.last or 0)))
+    )
+
+
+def _changed(held: Edge | None, plus: Edge | None, minus: Edge | None) -> Edge:
+    parts = [e for e in (held, plus) if e is not None]
+    responses: dict[str, int] = {}
+    for edge, sign in ((held, 1), (plus, 1), (minus, -1)):
+        for key, value in (edge.responses if edge else {}).items():
+            responses[key] = responses.get(key, 0) + sign * value
+    return Edge(
+        [sum(e.sums[i] for e in parts) - (minus.sums[i] if minus else 0) for i in range(len(SUMS))],
+        {k: v for k, v in responses.items() if v},
+        min((e.min_ms for e in parts if e.min_ms is not None), default=None),
+        max((e.max_ms for e in parts if e.max_ms is not None), default=None),
+        max((e.last for e in parts if e.last is not None), default=None),
+    )
+
+
+_EDGE_SELECT = (
+    "SELECT next_event, support, success_count, failure_count, terminal_success_count, terminal_failure_count, "
+    "terminal_unknown_count, timed_count, total_duration_ms, response_dist, min_duration_ms, max_duration_ms, "
+    "last_instant, last_seen_at FROM state_edges WHERE order_n = ? AND state_key = ?"
+)
+
+
+def _stored_edge(db: sqlite3.Connection, key: EdgeKey) -> Edge | None:
+    row = db.execute(f"{_EDGE_SELECT} AND next_event = ?", key).fetchone()
+    if row is None:
+        return None
+    return Edge(list(row[1:9]), msgspec.json.decode(row[9], type=dict[str, int]), row[10], row[11], row[12])
+
+
+def _stored_state(db: sqlite3.Connection, order: int, state: str) -> list[StateRow]:
+    return [
+        (Branch.of(row[0], row[1:9], msgspec.json.decode(row[9], type=dict[str, int])), row[13])
+        for row in db.execute(_EDGE_SELECT, (order, state))
+    ]

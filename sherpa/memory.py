@@ -1,0 +1,379 @@
+"""ProceduralMemory: ledger and graph behind one object (the SDK)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sherpa.config import EngineConfig
+from sherpa.errors import ConfigError, LedgerError, StoreError
+from sherpa.event import Event, Projection, read_event
+from sherpa.instants import NANOS_PER_MS, format_instant
+from sherpa.ledger import Appended, Ledger, LedgerReport
+from sherpa.projection.ontology import procedure_atom, running_families
+from sherpa.projection.states import Facets
+from sherpa.queries import (
+    RecallMode,
+    WorkflowNext,
+    WorkflowOutcomes,
+    WorkflowRecall,
+    WorkflowState,
+    workflow_next,
+    workflow_outcomes,
+    workflow_recall,
+    workflow_state,
+)
+from sherpa.store import GraphStore, to_json_text
+
+_COUNTED = ("max_order", "state_strategy", "allow_raw_fallback", "parity", "default_order", "require_projection")
+_POSITIONS = "ledgerPositions"
+_CONFIG = "engineConfig"
+
+
+class ProceduralMemory:
+    """What an agent's recurring work looks like, learned from its events.
+
+    Parameters
+    ----------
+    root : path
+        Folder of the memory: ``events/`` (the ledger, the truth) and ``graph.db`` (derived).
+    config : EngineConfig, optional
+        Without it the configuration that the graph was built with, or the defaults for a new root.
+    overrides : mapping, optional
+        Single options that replace those of the configuration, for instance ``{"min_support": 1}``.
+    clock : callable
+        Present time in nanoseconds since the epoch.
+    new_id : callable
+        Fresh event ids.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as root, ProceduralMemory(root) as memory:
+    ...     for case in ("monday", "tuesday"):
+    ...         for name in ("task.started", "tests.run", "task.completed"):
+    ...             _ = memory.ingest({"caseId": case, "source": "ci", "type": name})
+    ...     _ = memory.ingest({"caseId": "today", "source": "ci", "type": "task.started"})
+    ...     memory.workflow_next("today").candidates[0].event
+    'tests.run'
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        config: EngineConfig | None = None,
+        *,
+        overrides: dict[str, Any] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self.root = Path(root)
+        if self.root.exists() and not self.root.is_dir():
+            raise StoreError(f"{self.root}: is a file; --root names a folder")
+        self.ledger = Ledger(self.root / "events")
+        self.store = GraphStore(self.root / "graph.db")
+        self._clock = clock
+        self._new_id = new_id
+        try:
+            self.config = _with(config or self._stored_config() or EngineConfig(), overrides or {})
+            self.last_report = LedgerReport()
+            self.sync()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def close(self) -> None:
+        """Release the database."""
+        self.store.close()
+
+    def __enter__(self) -> ProceduralMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def ingest(self, event: Event | dict[str, Any]) -> Event:
+        """Store one event and bring the graph up to date.
+
+        Returns
+        -------
+        Event
+            As stored. If its id was there already, the event that was stored under it.
+
+        Raises
+        ------
+        EventError, LedgerError
+        """
+        appended = self.ingest_batch([event])
+        if appended.events:
+            return appended.events[0]
+        event_id = event.event_id if isinstance(event, Event) else str(event["eventId"])
+        earlier = self.store.event(event_id)
+        if earlier is None:
+            raise LedgerError(f"event {event_id!r} is in the ledger, but cannot be read there; run `sherpa rebuild`")
+        return earlier
+
+    def ingest_batch(self, events: Sequence[Event | dict[str, Any]]) -> Appended:
+        """Store several events, all or (if one is invalid) none, and bring the graph up to date.
+
+        Returns
+        -------
+        Appended
+            The stored events with their sequence numbers, and how many were there already.
+        """
+        where = "event" if len(events) == 1 else "event {}"
+        checked = [
+            read_event(raw, clock=self._clock, new_id=self._new_id, where=where.format(i))
+            for i, raw in enumerate(events, start=1)
+        ]
+        if not checked:
+            return Appended((), 0)
+        if self.config.require_projection:
+            for event in checked:
+                self._check_projection(event)
+        with self.ledger.writing():
+            self._catch_up()
+            appended = self.ledger.append(checked, known=self.store.known_ids)
+            self._catch_up()
+        return appended
+
+    def rebuild(self) -> dict[str, Any]:
+        """Derive the graph from the whole ledger again, in one transaction; returns the status."""
+        with self.ledger.writing():
+            self._rebuild()
+        return self.status()
+
+    def sync(self) -> None:
+        """Bring the graph up to date with the ledger, if it is not and nobody else is writing."""
+        if self._is_current():
+            return
+        try:
+            with self.ledger.writing(wait=False):
+                self._catch_up()
+        except LedgerError:
+            # Another process is writing and will bring it up to date; until then the old graph is whole.
+            return
+
+    def _is_current(self) -> bool:
+        metadata = self.store.metadata()
+        if _CONFIG not in metadata:
+            return not self.ledger.segments() and self._stored_config() is None
+        return json.loads(metadata[_POSITIONS]) == self.ledger.positions() and not self._needs_recount(metadata)
+
+    def _needs_recount(self, metadata: dict[str, str]) -> bool:
+        stored = _decode_config(metadata[_CONFIG])
+        return any(getattr(stored, name) != getattr(self.config, name) for name in _COUNTED)
+
+    def _catch_up(self) -> None:
+        from sherpa.derive import NeedsRebuild, increment
+
+        metadata = self.store.metadata()
+        positions = self.ledger.positions()
+        if _CONFIG not in metadata or self._needs_recount(metadata):
+            return self._rebuild()
+        held: dict[str, int] = json.loads(metadata[_POSITIONS])
+        if held == positions:
+            return None
+        if any(positions.get(name, -1) < size for name, size in held.items()):
+            # A segment shrank or is gone: the graph knows events that the ledger does not.
+            return self._rebuild()
+        report = LedgerReport()
+        events = sorted(
+            self.ledger.read(held, report, positions), key=lambda e: e.seq if isinstance(e.seq, int) else 0
+        )
+        try:
+            with self.store.transaction() as db:
+                increment(self.store, db, events, self.config)
+                self._write_metadata(db, positions, report, int(metadata.get("rebuildCount", 0)), metadata, report)
+        except NeedsRebuild:
+            self._rebuild()
+        return None
+
+    def _rebuild(self) -> None:
+        from sherpa.derive import rebuild
+
+        metadata = self.store.metadata()
+        positions = self.ledger.positions()
+        report = LedgerReport()
+        events: Iterable[Event] = self.ledger.read(None, report, positions)
+        if self.config.require_projection:
+            events = [self._check_projection(event) for event in events]
+        now = self._clock()
+        with self.store.transaction() as db:
+            rebuild(db, events, self.config)
+            fresh = {**metadata, "lastRebuildAt": format_instant(now // NANOS_PER_MS * NANOS_PER_MS)}
+            self._write_metadata(db, positions, report, int(metadata.get("rebuildCount", 0)) + 1, fresh, None)
+        self.last_report = report
+
+    def _write_metadata(
+        self,
+        db: sqlite3.Connection,
+        positions: dict[str, int],
+        report: LedgerReport,
+        rebuilds: int,
+        former: dict[str, str],
+        added: LedgerReport | None,
+    ) -> None:
+        config = self.config
+        corrupt, duplicates = len(report.malformed), report.duplicates
+        if added is not None:
+            corrupt += int(former.get("ledgerCorruptionCount", 0))
+            duplicates += int(former.get("ledgerDuplicateCount", 0))
+        now = format_instant(self._clock() // NANOS_PER_MS * NANOS_PER_MS)
+        values = {
+            "defaultOrder": config.default_order,
+            "minOrder": config.min_order,
+            "maxOrder": config.max_order,
+            "minSupport": config.min_support,
+            "stateStrategy": config.state_strategy,
+            "requireProjection": to_json_text(config.require_projection),
+            "allowRawFallback": to_json_text(config.allow_raw_fallback),
+            "allowedProjectionSources": to_json_text(config.allowed_projection_sources),
+            "lastRebuildAt": former.get("lastRebuildAt", now),
+            "rebuildCount": rebuilds,
+            "advisoryInjections": former.get("advisoryInjections", 0),
+            "ledgerCorruptionCount": corrupt,
+            "ledgerDuplicateCount": duplicates,
+            _POSITIONS: to_json_text(positions),
+            _CONFIG: to_json_text(config),
+        }
+        db.executemany("INSERT OR REPLACE INTO metadata VALUES (?, ?)", [(k, str(v)) for k, v in values.items()])
+        db.execute(
+            "INSERT INTO config_versions VALUES (?, ?, ?) ON CONFLICT (version_id) DO UPDATE SET "
+            "config_json = excluded.config_json, applied_at = excluded.applied_at "
+            "WHERE config_json <> excluded.config_json",
+            (config.version_id, to_json_text(config), now),
+        )
+
+    def _check_projection(self, event: Event) -> Event:
+        allowed = self.config.allowed_projection_sources
+        if not isinstance(event.projection, Projection) or event.projection.source not in allowed:
+            raise ConfigError(
+                f"event {event.event_id!r} lacks a projection from {', '.join(allowed)}; requireProjection is on"
+            )
+        return event
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    def workflow_state(self, case_id: str, max_order: int | None = None) -> WorkflowState:
+        """Where the case is; see `sherpa.queries.workflow_state`."""
+        with self.store.snapshot():
+            return self._state(case_id, max_order)
+
+    def _state(self, case_id: str, max_order: int | None = None) -> WorkflowState:
+        config = self.config
+        if max_order is not None:
+            config = _with(config, {"default_order": min(max_order, config.max_order)})
+        events, recent = self._recent(case_id, config.default_order)
+        labels = (label for e in events for label in e.labels if label.startswith("workflow:"))
+        plain = [msgspec.to_builtins(e) for e in events]
+        return workflow_state(self.store, case_id, recent, config, workflow=next(labels, None), recent_events=plain)
+
+    def workflow_next(self, case_id: str, limit: int = 5) -> WorkflowNext:
+        """What usually comes next; see `sherpa.queries.workflow_next`."""
+        with self.store.snapshot():
+            _, recent = self._recent(case_id, self.config.default_order)
+            return workflow_next(self.store, case_id, recent, self.config, limit)
+
+    def workflow_outcomes(self, case_id: str, limit: int = 3) -> WorkflowOutcomes:
+        """Which branches fail or stall; see `sherpa.queries.workflow_outcomes`."""
+        with self.store.snapshot():
+            _, recent = self._recent(case_id, self.config.default_order)
+            return workflow_outcomes(self.store, case_id, recent, self.config, limit)
+
+    def workflow_recall(self, case_id: str, mode: RecallMode = "successful", limit: int = 3) -> WorkflowRecall:
+        """How similar cases went on; see `sherpa.queries.workflow_recall`."""
+        with self.store.snapshot():
+            state = self._state(case_id).state
+            return workflow_recall(self.store, case_id, state, self.config, mode=mode, limit=limit)
+
+    def _recent(self, case_id: str, length: int) -> tuple[list[Event], list[Facets]]:
+        """The last events of a case and their facets. A family depends on the whole case, so it is read whole."""
+        projected = self.config.state_strategy != "raw"
+        events = self.store.case_events(case_id, None if projected else length)
+        if not projected:
+            return events, [Facets(e.type) for e in events]
+        projections = [e.projection if isinstance(e.projection, Projection) else None for e in events]
+        families = running_families(p.task_class if p else None for p in projections)
+        facets = [
+            Facets(
+                e.type,
+                procedure_atom(e.type, p.operation, p.intent, p.task_class, p.artifact_class)
+                if p
+                else procedure_atom(e.type),
+                family,
+            )
+            for e, p, family in zip(events, projections, families, strict=True)
+        ]
+        return events[-length:], facets[-length:]
+
+    # -- admin -------------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """Counts, freshness and configuration, as ``sherpa status --json`` prints them."""
+        with self.store.snapshot():
+            metadata = self.store.metadata()
+            latest = self.store.latest_instant()
+            events, cases, states = (self.store.count_rows(t) for t in ("events", "cases", "state_edges"))
+        current = self._is_current()
+        now = self._clock()
+        rebuilt = metadata.get("lastRebuildAt")
+        corrupt = int(metadata.get("ledgerCorruptionCount", 0))
+        latest_at = None if latest is None else format_instant(latest)
+        return {
+            "backend": "sherpa",
+            "healthy": current and corrupt == 0,
+            "events": events,
+            "cases": cases,
+            "states": states,
+            "lastUpdateAt": latest_at,
+            "lastRebuildAt": rebuilt,
+            "ledgerFreshness": {
+                "healthy": latest is not None,
+                "latestEventAt": latest_at,
+                "ageMs": None if latest is None else max(0, (now - latest) // NANOS_PER_MS),
+            },
+            "graphFreshness": {"healthy": current, "rebuiltAt": rebuilt, "ageMs": _age_ms(rebuilt, now)},
+            "advisoryEnabled": False,
+            "ledgerCorruptionCount": corrupt,
+            "ledgerDuplicateCount": int(metadata.get("ledgerDuplicateCount", 0)),
+            "config": msgspec.to_builtins(self.config),
+            "ledgerPath": str(self.ledger.folder),
+            "graphPath": str(self.store.path),
+        }
+
+    def _stored_config(self) -> EngineConfig | None:
+        text = self.store.metadata().get(_CONFIG)
+        return None if text is None else _decode_config(text)
+
+
+def _decode_config(text: str) -> EngineConfig:
+    try:
+        return msgspec.json.decode(text, type=EngineConfig)
+    except msgspec.ValidationError as error:
+        raise StoreError(
+            f"the configuration in the graph cannot be read ({error}); delete graph.db and rebuild"
+        ) from None
+
+
+def _with(config: EngineConfig, changes: dict[str, Any]) -> EngineConfig:
+    given = {name: value for name, value in changes.items() if value is not None}
+    if not given:
+        return config
+    replaced: EngineConfig = msgspec.structs.replace(config, **given)
+    return replaced
+
+
+def _age_ms(text: str | None, now: int) -> int | None:
+    from sherpa.instants import parse_instant
+
+    return None if text is None else max(0, (now - parse_instant(text)) // NANOS_PER_MS)

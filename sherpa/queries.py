@@ -1,0 +1,463 @@
+"""The four questions, as pure functions of counts. All constants are the published ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from sherpa.branches import Branch, Branches, CaseSource, EdgeSource
+from sherpa.collation import collation_key
+from sherpa.config import EngineConfig
+from sherpa.projection.states import Facets, StateVariant, state_variants
+from sherpa.rounding import as_json_number, round_half_up
+
+RecallMode = Literal["successful", "failed", "any"]
+CONTINUATION_LIMIT = 8
+
+
+class Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Base of all answers: camelCase on the wire, integral numbers without a decimal point."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionaries and lists, as the command line prints them."""
+        plain: dict[str, Any] = integral(msgspec.to_builtins(self))
+        return plain
+
+
+def integral(value: Any) -> Any:
+    """The same JSON value with 1.0 as 1 everywhere."""
+    if isinstance(value, float):
+        return as_json_number(value)
+    if isinstance(value, dict):
+        return {key: integral(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [integral(item) for item in value]
+    return value
+
+
+class MatchEvidence(Wire, frozen=True, kw_only=True):
+    """Which state was matched, and how."""
+
+    mode: str
+    description: str
+    matched_order: int
+    facet_fields: tuple[str, ...]
+    state: tuple[str, ...]
+    state_key: str
+
+
+class StateMatch(msgspec.Struct, frozen=True):
+    """The longest suffix with enough support, and what followed it."""
+
+    variant: StateVariant
+    branches: Branches
+    types: tuple[str, ...]
+
+    @property
+    def order(self) -> int:
+        return len(self.types)
+
+    def evidence(self) -> MatchEvidence:
+        return MatchEvidence(
+            mode=self.variant.mode,
+            description=self.variant.description,
+            matched_order=self.order,
+            facet_fields=self.variant.facet_fields,
+            state=self.variant.tokens,
+            state_key=self.variant.key,
+        )
+
+
+class WorkflowState(Wire, frozen=True, kw_only=True):
+    """Answer of `workflow_state`."""
+
+    case_id: str
+    state: tuple[str, ...]
+    matched_workflow: str | None
+    matched_order: int
+    confidence: float
+    support: int
+    matched_by: MatchEvidence | None
+    recent_events: tuple[Any, ...]
+
+
+class Candidate(Wire, frozen=True, kw_only=True):
+    """One possible next event."""
+
+    event: str
+    probability: float
+    support: int
+    success_rate: float | None
+    failure_rate: float | None
+    mean_time_to_next_ms: float | None
+    user_response_dist: dict[str, int]
+    matched_order: int
+    score: float
+    reason: str
+
+
+class WorkflowNext(Wire, frozen=True, kw_only=True):
+    """Answer of `workflow_next`."""
+
+    case_id: str
+    state: tuple[str, ...]
+    match: MatchEvidence | None
+    candidates: tuple[Candidate, ...]
+
+
+class OutcomeNote(Wire, frozen=True, kw_only=True):
+    """One branch that fails or stalls more often than its state does."""
+
+    branch: str
+    kind: str
+    probability: float
+    relative_risk: float
+    support: int
+    matched_order: int
+    confidence: float
+    score: float
+    suggested_intervention: str
+
+
+class WorkflowOutcomes(Wire, frozen=True, kw_only=True):
+    """Answer of `workflow_outcomes`."""
+
+    case_id: str
+    state: tuple[str, ...]
+    outcomes: tuple[OutcomeNote, ...]
+
+
+class RecalledPath(Wire, frozen=True, kw_only=True):
+    """How one past case went on from a similar state."""
+
+    case_id: str
+    distance: float
+    outcome: str
+    matched_order: int
+    confidence: float
+    score: float
+    continuation: tuple[str, ...]
+
+
+class WorkflowRecall(Wire, frozen=True, kw_only=True):
+    """Answer of `workflow_recall`."""
+
+    case_id: str
+    state: tuple[str, ...]
+    mode: str
+    paths: tuple[RecalledPath, ...]
+
+
+# -- matching --------------------------------------------------------------------------------------------------
+
+
+def match_state(source: EdgeSource, recent: Sequence[Facets], config: EngineConfig) -> StateMatch | None:
+    """The longest suffix of `recent` (oldest first) with summed support of at least ``min_support``, or None.
+
+    Orders are tried from ``default_order`` down to ``min_order``. Where several variants of the same order count,
+    the best by `variant_rank` is taken. There is no blending: the longest match wins outright.
+    """
+    if config.state_strategy == "raw":
+        return _match_raw(source, tuple(e.type for e in recent), config)
+    for order in range(min(config.default_order, len(recent)), config.min_order - 1, -1):
+        window = recent[-order:]
+        found = []
+        for variant in state_variants(window, config.state_strategy, config.allow_raw_fallback):
+            branches = source.branches(order, variant.tokens)
+            if branches.rows and branches.total >= config.min_support:
+                found.append(StateMatch(variant, branches, tuple(e.type for e in window)))
+        if found:
+            return min(found, key=variant_rank)
+    return None
+
+
+def _match_raw(source: EdgeSource, types: tuple[str, ...], config: EngineConfig) -> StateMatch | None:
+    for order in range(min(config.default_order, len(types)), config.min_order - 1, -1):
+        window = types[-order:]
+        variant = state_variants([Facets(t) for t in window], "raw")[0]
+        branches = source.branches(order, variant.tokens)
+        if branches.rows and branches.total >= config.min_support:
+            return StateMatch(variant, branches, window)
+    return None
+
+
+def variant_rank(match: StateMatch) -> tuple[Any, ...]:
+    """Sort key among variants of one order, best first.
+
+    Dominance times evidence, (largest row / total) · log10(total + 1); then total, number of facets, characters
+    that the tokens add, number of rows, key.
+    """
+    total = match.branches.total
+    dominance = match.branches.rows[0].support / total * math.log10(total + 1)
+    variant = match.variant
+    return (
+        -dominance,
+        -total,
+        -len(variant.facet_fields),
+        -variant.specificity,
+        -len(match.branches),
+        collation_key(variant.key),
+    )
+
+
+def support_confidence(support: int) -> float:
+    """Published confidence of a state: 0 without support, else min(0.99, 0.45 + log10(support + 1) / 3), 2 digits.
+
+    It depends on the support alone; it is not a probability of being right.
+    """
+    return round_half_up(min(0.99, 0.45 + math.log10(support + 1) / 3), 2) if support else 0.0
+
+
+# -- state, next, outcomes -------------------------------------------------------------------------------------
+
+
+def workflow_state(
+    source: EdgeSource,
+    case_id: str,
+    recent: Sequence[Facets],
+    config: EngineConfig,
+    *,
+    workflow: str | None = None,
+    recent_events: Sequence[Any] = (),
+) -> WorkflowState:
+    """Where the case is: the matched state, its support and the published confidence.
+
+    Parameters
+    ----------
+    recent : sequence of Facets
+        The last events of the case, oldest first.
+    workflow : str, optional
+        First label ``workflow:…`` among the recent events.
+    recent_events : sequence
+        The same events in full, for the answer.
+    """
+    match = match_state(source, recent, config)
+    if match is not None:
+        types, support = match.types, match.branches.total
+    else:
+        types = tuple(e.type for e in recent)
+        raw = state_variants([Facets(t) for t in types], "raw")[0].tokens
+        # Below min_support the state is not matched, yet what was seen of it is told.
+        support = source.branches(len(types), raw).total if types else 0
+    return WorkflowState(
+        case_id=case_id,
+        state=types,
+        matched_workflow=workflow,
+        matched_order=len(types),
+        confidence=support_confidence(support),
+        support=support,
+        matched_by=match.evidence() if match else None,
+        recent_events=tuple(recent_events),
+    )
+
+
+def workflow_next(
+    source: EdgeSource, case_id: str, recent: Sequence[Facets], config: EngineConfig, limit: int = 5
+) -> WorkflowNext:
+    """What usually comes next, best candidate first."""
+    match = match_state(source, recent, config)
+    state = match.types if match else tuple(e.type for e in recent)
+    return WorkflowNext(
+        case_id=case_id,
+        state=state,
+        match=match.evidence() if match else None,
+        candidates=tuple(candidates(match, config)[:limit]) if match else (),
+    )
+
+
+def candidates(match: StateMatch, config: EngineConfig) -> list[Candidate]:
+    """All branches of a match as candidates, by score, probability, success rate and support.
+
+    With p = support / total, s and f the success and failure rates of known terminal outcomes (2 digits):
+    quality = 0.55 + 0.25·(s or 0.5) + 0.10·support/(support + 2) + 0.10·order/max(1, default_order) − 0.25·(f or 0),
+    score = p · max(0, quality), 3 digits.
+    """
+    order, total = match.order, match.branches.total
+    rows = [
+        _candidate(branch, total, order, config.default_order, match.variant.description) for branch in match.branches
+    ]
+    rows.sort(
+        key=lambda c: (
+            -c.score,
+            -c.probability,
+            -(-1 if c.success_rate is None else c.success_rate),
+            -c.support,
+        )
+    )
+    return rows
+
+
+def _candidate(branch: Branch, total: int, order: int, default_order: int, description: str) -> Candidate:
+    success, failure = branch.success_ratio, branch.failure_ratio
+    s = None if success is None else round_half_up(success, 2)
+    f = None if failure is None else round_half_up(failure, 2)
+    share = branch.support / total
+    quality = (
+        0.55
+        + 0.25 * (0.5 if s is None else s)
+        + 0.10 * (branch.support / (branch.support + 2))
+        + 0.10 * (order / max(1, default_order))
+        - 0.25 * (0.0 if f is None else f)
+    )
+    return Candidate(
+        event=branch.event,
+        probability=round_half_up(share, 2),
+        support=branch.support,
+        success_rate=s,
+        failure_rate=f,
+        mean_time_to_next_ms=round_half_up(branch.total_ms / branch.timed, 0) if branch.timed else None,
+        user_response_dist=dict(branch.responses),
+        matched_order=order,
+        score=round_half_up(share * max(0.0, quality), 3),
+        reason=f"Matched {order}-event {description} with {branch.support} prior observations",
+    )
+
+
+def workflow_outcomes(
+    source: EdgeSource, case_id: str, recent: Sequence[Facets], config: EngineConfig, limit: int = 3
+) -> WorkflowOutcomes:
+    """Which branches fail or stall more often than the state they leave."""
+    match = match_state(source, recent, config)
+    state = match.types if match else tuple(e.type for e in recent)
+    notes = outcome_notes(match.branches, match.order, config.default_order)[:limit] if match else []
+    return WorkflowOutcomes(case_id=case_id, state=state, outcomes=tuple(notes))
+
+
+def branch_risks(branches: Branches) -> list[tuple[Branch, str, float]]:
+    """(branch, kind, relative rate) of every branch above the rate of its state.
+
+    The base rates are Σ terminal failures (unknowns) / max(1, total support). A branch is flagged ``failure`` if its
+    own rate is strictly above the base, ``stall`` likewise for unknown ends; the relative rate has 2 digits, and is
+    99 for a base of 0.
+    """
+    denominator = max(1, branches.total)
+    base_failure = sum(b.terminal_failure for b in branches) / denominator
+    base_stall = sum(b.terminal_unknown for b in branches) / denominator
+    flagged = []
+    for branch in branches:
+        for kind, seen, base in (
+            ("failure", branch.terminal_failure, base_failure),
+            ("stall", branch.terminal_unknown, base_stall),
+        ):
+            rate = seen / branch.support
+            if seen > 0 and rate > base:
+                flagged.append((branch, kind, round_half_up(rate / base, 2) if base > 0 else 99.0))
+    return flagged
+
+
+def outcome_notes(branches: Branches, order: int, default_order: int) -> list[OutcomeNote]:
+    """Flagged branches as notes, by score, relative risk, probability and support.
+
+    confidence = min(0.99, 0.35 + 0.35·support/(support + 2) + 0.30·order/max(1, default_order)), 2 digits;
+    score = p · relative risk · confidence, 3 digits.
+    """
+    notes = []
+    for branch, kind, relative in branch_risks(branches):
+        probability = round_half_up(branch.support / branches.total, 2)
+        confidence = round_half_up(
+            min(
+                0.99,
+                0.35 + 0.35 * (branch.support / (branch.support + 2)) + 0.30 * (order / max(1, default_order)),
+            ),
+            2,
+        )
+        notes.append(
+            OutcomeNote(
+                branch=branch.event,
+                kind=kind,
+                probability=probability,
+                relative_risk=relative,
+                support=branch.support,
+                matched_order=order,
+                confidence=confidence,
+                score=round_half_up(probability * relative * confidence, 3),
+                suggested_intervention=_intervention(branch.event, kind),
+            )
+        )
+    notes.sort(key=lambda n: (-n.score, -n.relative_risk, -n.probability, -n.support))
+    return notes
+
+
+def _intervention(branch: str, kind: str) -> str:
+    if "attachment" in branch:
+        return "Check that the attachment is there and readable before going on."
+    if "approval" in branch:
+        return "Confirm who approves and what they need first."
+    if kind == "stall":
+        return f"Set a checkpoint and a fallback before {branch}."
+    return f"Validate the inputs before {branch}."
+
+
+# -- recall ----------------------------------------------------------------------------------------------------
+
+_OUTCOME_BONUS = {"success": 1.0, "failure": 0.75, "unknown": 0.5}
+_OUTCOME_WEIGHT = {"success": 1.0, "failure": 0.85, "unknown": 0.65}
+_MODE_OUTCOME = {"successful": "success", "failed": "failure"}
+
+
+def workflow_recall(
+    cases: CaseSource,
+    case_id: str,
+    state: Sequence[str],
+    config: EngineConfig,
+    *,
+    mode: RecallMode = "successful",
+    limit: int = 3,
+) -> WorkflowRecall:
+    """How similar cases went on.
+
+    For each other case the longest suffix of `state` (types) that occurs in it, at its first occurrence; a case that
+    ends there tells nothing. With c events to follow: overlap = k / len(state), distance = 1 − overlap,
+    confidence = 0.45·overlap + 0.30·min(1, c/3) + 0.25·o, score = overlap · min(1, c/4) · w, where o is 1, 0.75, 0.5
+    and w is 1, 0.85, 0.65 for success, failure, unknown.
+    """
+    paths: list[RecalledPath] = []
+    state = tuple(state)
+    if state:
+        longest = min(config.default_order, len(state))
+        wanted = _MODE_OUTCOME.get(mode)
+        for past in cases.cases_with(state[-1]):
+            if past.case_id == case_id or (wanted is not None and past.outcome != wanted):
+                continue
+            k, at = _longest_occurrence(past.types, state, longest)
+            rest = past.types[at + k :]
+            if k and rest:
+                paths.append(_recalled(past.case_id, past.outcome, k, len(state), rest))
+    paths.sort(
+        key=lambda p: (-p.score, -p.confidence, -p.matched_order, p.distance, collation_key(p.case_id)),
+    )
+    return WorkflowRecall(case_id=case_id, state=state, mode=mode, paths=tuple(paths[:limit]))
+
+
+def _longest_occurrence(types: tuple[str, ...], state: tuple[str, ...], longest: int) -> tuple[int, int]:
+    """(k, first position) of the longest suffix of `state` that occurs in `types`; (0, 0) if none does."""
+    last = state[-1]
+    best, best_at = 0, 0
+    for position, event_type in enumerate(types):
+        if event_type != last:
+            continue
+        k = 1
+        while k < longest and k <= position and types[position - k] == state[-1 - k]:
+            k += 1
+        if k > best:
+            best, best_at = k, position - k + 1
+            if k == longest:
+                break
+    return best, best_at
+
+
+def _recalled(case_id: str, outcome: str, k: int, length: int, rest: tuple[str, ...]) -> RecalledPath:
+    overlap = k / length
+    confidence = 0.45 * overlap + 0.30 * min(1, len(rest) / 3) + 0.25 * _OUTCOME_BONUS[outcome]
+    return RecalledPath(
+        case_id=case_id,
+        distance=round_half_up(1 - overlap, 2),
+        outcome=outcome,
+        matched_order=k,
+        confidence=round_half_up(confidence, 2),
+        score=round_half_up(overlap * min(1, len(rest) / 4) * _OUTCOME_WEIGHT[outcome], 3),
+        continuation=rest[:CONTINUATION_LIMIT],
+    )

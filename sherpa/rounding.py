@@ -1,0 +1,29 @@
+"""Decimal rounding as the published figures use it: exact binary value, ties away from zero."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_UP, Decimal
+
+_QUANTUM = [Decimal(1).scaleb(-k) for k in range(16)]
+
+
+def round_half_up(x: float, digits: int) -> float:
+    """Round the exact double `x` to `digits` decimals, ties away from zero.
+
+    Python's `round` treats exact ties to even (0.125 → 0.12); the published values come from a rule that takes them
+    away from zero (0.13). Both look at the exact binary value, so they differ on exact ties only, and a double is
+    an exact tie only if it is an odd multiple of 2**-(digits + 1).
+
+    >>> round_half_up(0.125, 2), round_half_up(1.005, 2), round_half_up(2.5, 0), round_half_up(-0.5, 0)
+    (0.13, 1.0, 3.0, -1.0)
+    """
+    scaled = math.ldexp(x, digits + 1)
+    if scaled != math.floor(scaled) or scaled % 2 == 0:
+        return round(x, digits)
+    return float(Decimal(x).quantize(_QUANTUM[digits], rounding=ROUND_HALF_UP))
+
+
+def as_json_number(x: float) -> float | int:
+    """An integral float as int, so that JSON prints 1 and not 1.0."""
+    return int(x) if x == math.floor(x) and abs(x) < 2**53 else x

@@ -1,0 +1,1 @@
+"""Readers of event logs: one module per format."""

@@ -1,0 +1,270 @@
+"""GraphStore: the counts, materialised in SQLite.
+
+Everything here is derived from the ledger. A rebuild replaces all of it in one transaction, so a reader sees the old
+graph or the new one, whole; a process that dies leaves the old one. `sherpa.derive` says what the rows are.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import cast
+
+import msgspec
+from msgspec import UNSET
+
+from sherpa.branches import NO_BRANCHES, Branch, Branches, PastCase
+from sherpa.errors import StoreError
+from sherpa.event import Event, EventContext, Outcome, Projection
+from sherpa.projection.states import join_state
+
+SCHEMA_VERSION = 1
+TABLES = (
+    "events",
+    "cases",
+    "state_edges",
+    "metadata",
+    "workflows",
+    "risk_metrics",
+    "success_metrics",
+    "config_versions",
+)
+Row = tuple[object, ...]
+
+_EVENT_COLUMNS = (
+    "event_id, schema_version, agent_id, case_id, ts, source, type, actor, outcome, labels_json, entities_json, "
+    "projection_json, metrics_json, meta_json, context, seq, instant"
+)
+_EDGE_COUNTS = (
+    "support, success_count, failure_count, terminal_success_count, terminal_failure_count, terminal_unknown_count, "
+    "timed_count, total_duration_ms"
+)
+_VARIABLES = 500
+
+
+class GraphStore:
+    """The database ``graph.db`` of one root folder; an `EdgeSource` and a `CaseSource`.
+
+    Parameters
+    ----------
+    path : Path
+    busy_timeout_ms : int
+        How long to wait for another process's transaction.
+
+    Raises
+    ------
+    StoreError
+        If the file is not a database of this version.
+    """
+
+    def __init__(self, path: Path, *, busy_timeout_ms: int = 30_000) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout_ms / 1000)
+            self._prepare()
+        except (sqlite3.DatabaseError, OSError) as error:
+            if hasattr(self, "_db"):
+                self._db.close()
+            raise StoreError(
+                f"{path}: cannot be used as a graph ({error}); it is derived from the ledger: move it away and run "
+                "`sherpa rebuild`"
+            ) from None
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("PRAGMA foreign_keys=ON")
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version == SCHEMA_VERSION:
+            return
+        if version == 0 and self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            script = files("sherpa").joinpath("schema.sql").read_text(encoding="utf-8")
+            self._db.executescript(
+                f"BEGIN IMMEDIATE;\n{_guarded(script)}PRAGMA user_version={SCHEMA_VERSION};\nCOMMIT;"
+            )
+            return
+        raise sqlite3.DatabaseError(f"schema version {version}, this package knows {SCHEMA_VERSION}")
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> GraphStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- transactions ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing; waits for other writers."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read inside belongs to one state of the graph."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("ROLLBACK")
+
+    # -- counts ------------------------------------------------------------------------------------------------
+
+    def branches(self, order: int, state: tuple[str, ...]) -> Branches:
+        """The edges out of `state`; see `EdgeSource`."""
+        rows = self._db.execute(
+            f"SELECT next_event, response_dist, {_EDGE_COUNTS} FROM state_edges "
+            "WHERE order_n = ? AND state_key = ? ORDER BY support DESC, next_event",
+            (order, join_state(state)),
+        ).fetchall()
+        if not rows:
+            return NO_BRANCHES
+        return Branches(tuple(Branch.of(r[0], r[2:], msgspec.json.decode(r[1], type=dict[str, int])) for r in rows))
+
+    def cases_with(self, event_type: str) -> Iterator[PastCase]:
+        """Cases that hold the type; see `CaseSource`."""
+        rows = self._db.execute(
+            "SELECT c.case_id, c.terminal_outcome, e.type FROM cases c JOIN events e ON e.case_id = c.case_id "
+            "WHERE c.case_id IN (SELECT case_id FROM events WHERE type = ?) "
+            "ORDER BY c.last_instant DESC, c.case_id, e.instant, e.seq",
+            (event_type,),
+        )
+        current: tuple[str, str] | None = None
+        types: list[str] = []
+        for case_id, outcome, name in rows:
+            if current is not None and current[0] != case_id:
+                yield PastCase(*current, tuple(types))
+                types = []
+            current = (case_id, outcome)
+            types.append(name)
+        if current is not None:
+            yield PastCase(*current, tuple(types))
+
+    def count_rows(self, table: str) -> int:
+        """Number of rows of one of `TABLES`."""
+        if table not in TABLES:
+            raise ValueError(table)
+        return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+    def rows(self, table: str) -> list[Row]:
+        """All rows of one of `TABLES`, by primary key."""
+        if table not in TABLES:
+            raise ValueError(table)
+        return self._db.execute(f"SELECT * FROM {table}").fetchall()
+
+    # -- events ------------------------------------------------------------------------------------------------
+
+    def case_events(self, case_id: str, last: int | None = None) -> list[Event]:
+        """The events of a case in order, or its `last` ones."""
+        rows = self._db.execute(
+            f"SELECT {_EVENT_COLUMNS} FROM events WHERE case_id = ? ORDER BY instant DESC, seq DESC LIMIT ?",
+            (case_id, -1 if last is None else last),
+        ).fetchall()
+        return [event_of_row(row) for row in reversed(rows)]
+
+    def event(self, event_id: str) -> Event | None:
+        """One event, or None."""
+        row = self._db.execute(f"SELECT {_EVENT_COLUMNS} FROM events WHERE event_id = ?", (event_id,)).fetchone()
+        return None if row is None else event_of_row(row)
+
+    def known_ids(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are stored."""
+        found: set[str] = set()
+        for at in range(0, len(ids), _VARIABLES):
+            part = ids[at : at + _VARIABLES]
+            marks = ",".join("?" * len(part))
+            found.update(
+                r[0] for r in self._db.execute(f"SELECT event_id FROM events WHERE event_id IN ({marks})", part)
+            )
+        return found
+
+    def latest_instant(self) -> int | None:
+        """Instant of the latest event, or None in an empty store."""
+        value = self._db.execute("SELECT max(last_instant) FROM cases").fetchone()[0]
+        return None if value is None else int(value)
+
+    # -- metadata ----------------------------------------------------------------------------------------------
+
+    def metadata(self) -> dict[str, str]:
+        """The table ``metadata``."""
+        return dict(self._db.execute("SELECT key, value FROM metadata").fetchall())
+
+
+def _guarded(script: str) -> str:
+    # Two processes may create the schema at the same time; the second finds it there.
+    return script.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ").replace(
+        "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS "
+    )
+
+
+def insert(db: sqlite3.Connection, table: str, rows: Iterable[Row], *, replace: bool = False) -> None:
+    """Write whole rows, in the order of the table's columns."""
+    width = len(db.execute(f"SELECT * FROM {table} LIMIT 0").description)
+    verb = "INSERT OR REPLACE" if replace else "INSERT"
+    db.executemany(f"{verb} INTO {table} VALUES ({','.join('?' * width)})", rows)
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def to_json_text(value: object) -> str:
+    """Compact JSON with sorted keys."""
+    return _encoder.encode(value).decode()
+
+
+def row_of_event(event: Event) -> Row:
+    """The row of an event in the table ``events``."""
+    return (
+        event.event_id,
+        event.schema_version,
+        event.agent_id,
+        event.case_id,
+        event.ts,
+        event.source,
+        event.type,
+        event.actor,
+        event.outcome,
+        to_json_text(event.labels),
+        to_json_text(event.entities),
+        to_json_text(event.projection) if isinstance(event.projection, Projection) else "null",
+        to_json_text(event.metrics),
+        to_json_text(event.meta),
+        to_json_text(event.context) if isinstance(event.context, EventContext) else None,
+        event.seq if isinstance(event.seq, int) else 0,
+        event.instant,
+    )
+
+
+def event_of_row(row: Row) -> Event:
+    """Inverse of `row_of_event`."""
+    value: list[str] = [item if isinstance(item, str) else "" for item in row]
+    decode = msgspec.json.decode
+    return Event(
+        event_id=value[0],
+        agent_id=value[2],
+        case_id=value[3],
+        ts=value[4],
+        source=value[5],
+        type=value[6],
+        actor=value[7],
+        outcome=cast(Outcome, value[8]),
+        labels=decode(value[9], type=tuple[str, ...]),
+        entities=decode(value[10], type=tuple[str, ...]),
+        projection=UNSET if value[11] == "null" else decode(value[11], type=Projection),
+        metrics=decode(value[12], type=dict[str, float]),
+        meta=decode(value[13], type=dict[str, object]),
+        context=UNSET if row[14] is None else decode(value[14], type=EventContext),
+        seq=row[15] if isinstance(row[15], int) else UNSET,
+    )

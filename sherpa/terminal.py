@@ -1,0 +1,84 @@
+"""How a case ended, read off its last events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+UNKNOWN, SUCCESS, FAILURE = 0, 1, 2
+OUTCOMES = ("unknown", "success", "failure")
+OUTCOME_CODE = {name: code for code, name in enumerate(OUTCOMES)}
+
+_OPENING = (".started", ".requested", ".received", ".needed", ".granted", ".resumed")
+_CHAT = ("session.", "message.")
+
+
+def declared_outcome(event_type: str) -> int | None:
+    """The outcome that a type declares for its whole case, or None."""
+    if event_type.endswith(".completed"):
+        return SUCCESS
+    if event_type.endswith(".failed"):
+        return FAILURE
+    return UNKNOWN if event_type == "task.ended" else None
+
+
+def terminal_outcomes(
+    vocabulary: Sequence[str],
+    codes: npt.NDArray[np.int32],
+    offsets: npt.NDArray[np.int64],
+    outcomes: npt.NDArray[np.int8],
+    *,
+    parity: bool = False,
+) -> npt.NDArray[np.int8]:
+    """Terminal outcome of each case.
+
+    The last type that ends in ``.completed`` or ``.failed``, or is ``task.ended``, decides. Otherwise the last
+    event with a known outcome that is neither ``session.ended`` nor an opening (``.started``, ``.requested`` …).
+    Otherwise the outcome of the last event.
+
+    A case with session events and nothing but session and message events holds no work, so nothing can have
+    succeeded: it is unknown. The original takes the outcome of ``session.ended`` there (`parity`).
+
+    Parameters
+    ----------
+    vocabulary : sequence of str
+    codes : int32 array (events,)
+        Index into the vocabulary, case after case.
+    offsets : int64 array (cases + 1,)
+    outcomes : int8 array (events,)
+        0 unknown, 1 success, 2 failure.
+
+    Returns
+    -------
+    int8 array (cases,)
+    """
+    cases = len(offsets) - 1
+    result = np.zeros(cases, dtype=np.int8)
+    if cases == 0:
+        return result
+    declared = np.array([-1 if (d := declared_outcome(t)) is None else d for t in vocabulary], dtype=np.int8)
+    passive = np.array([t == "session.ended" or t.endswith(_OPENING) for t in vocabulary], dtype=bool)
+    lengths = np.diff(offsets)
+    filled = lengths > 0
+    if not filled.any():
+        return result
+    starts = offsets[:-1][filled]
+    positions = np.arange(len(codes))
+    by_type = np.maximum.reduceat(np.where(declared[codes] >= 0, positions, -1), starts)
+    usable = (outcomes != UNKNOWN) & ~passive[codes]
+    by_outcome = np.maximum.reduceat(np.where(usable, positions, -1), starts)
+    last = offsets[1:][filled] - 1
+    ended = np.where(
+        by_type >= 0,
+        declared[codes[by_type]],
+        outcomes[np.where(by_outcome >= 0, by_outcome, last)],
+    ).astype(np.int8)
+    if not parity:
+        session = np.array([t.startswith("session.") for t in vocabulary], dtype=bool)
+        work = np.array([not t.startswith(_CHAT) for t in vocabulary], dtype=bool)
+        idle = np.logical_or.reduceat(session[codes], starts) & ~np.logical_or.reduceat(work[codes], starts)
+        ended[idle] = UNKNOWN
+    result[filled] = ended
+    return result
