@@ -33,6 +33,8 @@ from sherpa.queries import (
 from sherpa.store import GraphStore, to_json_text
 
 _COUNTED = ("max_order", "state_strategy", "allow_raw_fallback", "parity", "default_order", "require_projection")
+_BULK = 1_000
+"""Beyond this, and beyond what the graph holds, deriving everything again is cheaper than case by case."""
 _POSITIONS = "ledgerPositions"
 _CONFIG = "engineConfig"
 

@@ -66,12 +66,15 @@ class Settings:
         if not self.quiet:
             print(text, file=sys.stderr)
 
-    def print_json(self, value: Any) -> None:
-        """One JSON document on stdout: two spaces, integral numbers without a decimal point."""
+    def json_bytes(self, value: Any) -> bytes:
+        """A JSON document: two spaces, integral numbers without a decimal point, a newline at the end."""
         from sherpa.queries import integral
 
-        data = msgspec.json.format(msgspec.json.encode(integral(msgspec.to_builtins(value))), indent=2)
-        sys.stdout.buffer.write(data + b"\n")
+        return msgspec.json.format(msgspec.json.encode(integral(msgspec.to_builtins(value))), indent=2) + b"\n"
+
+    def print_json(self, value: Any) -> None:
+        """One JSON document on stdout."""
+        sys.stdout.buffer.write(self.json_bytes(value))
         sys.stdout.buffer.flush()
 
     def show(self, value: Any, draw: Callable[[Console], None]) -> None:

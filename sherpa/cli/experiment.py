@@ -169,6 +169,7 @@ def validate_suite(
     max_failing_datasets: Annotated[
         int | None, typer.Option(min=0, help="How many datasets may miss a threshold.")
     ] = None,
+    output: Annotated[Path | None, typer.Option(help="Also write the JSON record to this file.")] = None,
     json: Json = False,
 ) -> None:
     """Test every dataset of a suite file or folder, and print one table.
@@ -195,6 +196,10 @@ def validate_suite(
             max_failing=max_failing_datasets,
             watch=watch,
         )
+    if output is not None:
+        from experiments.files import write_whole
+
+        write_whole(output, options.json_bytes(report))
     options.show(report, lambda c: _draw(c, report["name"], report["datasets"], report["totals"]))
     _remark(options, report["datasets"])
     _complain([error["error"] for error in report["errors"]])

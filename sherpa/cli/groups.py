@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
 R = TypeVar("R")
@@ -38,14 +37,13 @@ def grouped(command: Callable[..., R]) -> Callable[..., R]:
                 )
             )
 
-    @wraps(command)
     def run(**given: Any) -> R:
         for name, kind in groups.items():
             given[name] = kind(**{member.name: given.pop(member.name) for member in fields(kind)})
         return command(**given)
 
     flat = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-    run.__signature__ = inspect.Signature(flat)
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {p.name: p.annotation for p in flat}
-    del run.__wrapped__  # type: ignore[attr-defined]
+    vars(run)["__signature__"] = inspect.Signature(flat)
     return run
