@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -93,10 +93,9 @@ class IdealAccuracy:
     truncated: float
 
 
-def _check_distribution(values: Iterable[float], what: str) -> None:
-    numbers = list(values)
-    if any(not 0 <= p <= 1 for p in numbers) or abs(math.fsum(numbers) - 1) > 1e-9:
-        raise ConfigError(f"{what}: probabilities must lie in 0..1 and sum to 1, not {numbers}")
+def _check_distribution(values: Collection[float], what: str) -> None:
+    if any(not 0 <= p <= 1 for p in values) or abs(math.fsum(values) - 1) > 1e-9:
+        raise ConfigError(f"{what}: probabilities must lie in 0..1 and sum to 1, not {list(values)}")
 
 
 def next_types(mixture: Mixture, belief: Belief, history: State) -> dict[str, float]:
@@ -131,9 +130,8 @@ def ideal_accuracy(mixture: Mixture, k: int, max_length: int = 80) -> IdealAccur
     """Top-k accuracy of the Bayes-optimal predictor, computed and not sampled.
 
     Every prefix x of at least one event adds P(x) · Σ of its k largest P(goes on, with t | x) to the hits, and
-    P(x) · P(goes on | x) to the steps. Prefixes with the same last two types and the same belief have the same
-    future, so they are added up (beliefs equal to 12 digits count as the same). Cases are followed for `max_length`
-    events. ConfigError if `k` or `max_length` is below 1.
+    P(x) · P(goes on | x) to the steps. Prefixes with the same last two types and the same belief (to 12 digits) have
+    the same future and are added up. Cases are followed for `max_length` events. ConfigError if it or `k` is below 1.
     """
     if k < 1 or max_length < 1:
         raise ConfigError(f"k is {k} and max_length is {max_length}; both must be at least 1")
@@ -259,11 +257,10 @@ changes.requested: .5 web.searched, .5 summary.written""",
 }
 
 
-def _attributes(event_type: str) -> Attributes:
-    outcome: Outcome = "unknown" if event_type.endswith(_OPEN) else "success"
-    outcome = "failure" if event_type.endswith(_FAILURE) else outcome
-    actor = "user" if event_type in _USER else "system" if event_type in _SYSTEM else "agent"
-    return Attributes(event_type.partition(".")[0], actor, outcome)
+def _attributes(name: str) -> Attributes:
+    outcome: Outcome = "failure" if name.endswith(_FAILURE) else "unknown" if name.endswith(_OPEN) else "success"
+    actor = "user" if name in _USER else "system" if name in _SYSTEM else "agent"
+    return Attributes(name.partition(".")[0], actor, outcome)
 
 
 def _process(name: str, text: str) -> WorkflowProcess:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sherpa.projection.states import join_state
 from sherpa.rounding import round_half_up
 from tests.conftest import PROJECT
 
+Clock = Callable[[], int]
 PAGE = PROJECT / "docs" / "research" / "parity.md"
 
 
@@ -30,9 +32,9 @@ def test_the_page_names_a_test_for_each_difference_and_no_other() -> None:
     assert named == here
 
 
-def test_d01_a_single_observation_is_not_believed(tmp_path: Path) -> None:
+def test_d01_a_single_observation_is_not_believed(tmp_path: Path, clock: Clock) -> None:
     for root, config, expected in (("ours", None, 0), ("theirs", EngineConfig(min_support=1, parity=True), 1)):
-        with ProceduralMemory(tmp_path / root, config) as memory:
+        with ProceduralMemory(tmp_path / root, config, clock=clock) as memory:
             memory.ingest_batch([event("a", "x"), event("a", "y"), event("b", "x")])
             assert len(memory.workflow_next("b").candidates) == expected
 
@@ -80,11 +82,11 @@ def test_d05_a_malformed_line_is_skipped_and_reported(tmp_path: Path) -> None:
         assert memory.status()["healthy"] is False
 
 
-def test_d06_a_chat_without_work_is_not_a_success(tmp_path: Path) -> None:
+def test_d06_a_chat_without_work_is_not_a_success(tmp_path: Path, clock: Clock) -> None:
     chat = [event("a", "session.started"), event("a", "message.user.inbound", actor="user")]
     chat.append(event("a", "session.ended", outcome="success"))
     for root, parity, expected in (("ours", False, "unknown"), ("theirs", True, "success")):
-        with ProceduralMemory(tmp_path / root, EngineConfig(parity=parity)) as memory:
+        with ProceduralMemory(tmp_path / root, EngineConfig(parity=parity), clock=clock) as memory:
             memory.ingest_batch(chat)
             assert memory.store.rows("cases")[0][5] == expected
 

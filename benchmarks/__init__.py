@@ -1,0 +1,1 @@
+"""Measured speed, as ratios against a peer in the same run."""
