@@ -25,6 +25,7 @@ UNSTAMPED = -(2**62)
 """Base of the sequence numbers of lines that carry none; the place in the file is added."""
 
 _CHUNK = 1 << 20
+_TAIL = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -227,14 +228,13 @@ class Ledger:
                 continue
             skip = (since or {}).get(segment.name, 0)
             stop = None if upto is None else upto[segment.name]
-            number = None
             for start, _, raw in _lines(segment, skip, stop):
-                number = (_line_number(segment, start) if number is None else number) + 1
                 if not raw.strip():
                     continue
                 try:
                     event = _stored_event(raw, start)
                 except (msgspec.MsgspecError, EventError, ValueError) as error:
+                    number = _line_number(segment, start) + 1
                     report.malformed.append(BadLine(str(segment), number, _reason(error)))
                     continue
                 if event.event_id in seen:
@@ -314,7 +314,7 @@ def _end_of_last_line(file: IO[bytes], size: int) -> int:
     """Byte after the last newline before `size`, 0 if there is none."""
     end = size
     while end > 0:
-        start = max(0, end - _CHUNK if end < size else end - 1)
+        start = max(0, end - _TAIL if end < size else end - 1)
         file.seek(start)
         found = file.read(end - start).rfind(b"\n")
         if found >= 0:
