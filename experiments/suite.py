@@ -154,6 +154,7 @@ def validate_suite(
     reports: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
     own_failures = 0
+    interrupted = False
     for path, entry in suite.entries:
         name = entry.name or path.name
         try:
@@ -164,6 +165,10 @@ def validate_suite(
         except SherpaError as error:
             errors.append({"name": name, "path": str(path), "error": str(error)})
             continue
+        except KeyboardInterrupt:
+            # What is done is worth reporting.
+            interrupted = True
+            break
         failures = entry.thresholds(limits).failures(report)
         own_failures += bool(entry.thresholds(Thresholds()).failures(report))
         reports.append({**report, "passed": not failures, "failures": failures})
@@ -183,7 +188,8 @@ def validate_suite(
         "failingDatasets": failing,
         "errors": errors,
         "failures": complaints,
-        "passed": not complaints and not errors,
+        "interrupted": interrupted,
+        "passed": not complaints and not errors and not interrupted,
     }
 
 

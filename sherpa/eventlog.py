@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,6 +193,20 @@ class EventLog:
         from sherpa.sources.frame import log_from_frame
 
         return log_from_frame(frame, case=case, activity=activity, timestamp=timestamp, outcome=outcome)
+
+    @classmethod
+    def from_csv(cls, path: str | Path, **options: Any) -> EventLog:
+        """A log from a CSV file, plain or gzipped; see `sherpa.sources.csv.read_csv`."""
+        from sherpa.sources.csv import read_csv
+
+        return read_csv(Path(path), **options)
+
+    @classmethod
+    def from_xes(cls, path: str | Path, **options: Any) -> EventLog:
+        """A log from an XES file, plain or gzipped; see `sherpa.sources.xes.read_xes`."""
+        from sherpa.sources.xes import read_xes
+
+        return read_xes(Path(path), **options)[0]
 
     # -- access ------------------------------------------------------------------------------------------------
 

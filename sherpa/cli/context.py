@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sherpa.config import EngineConfig
     from sherpa.memory import ProceduralMemory
 
-DONE, MISSED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 _FILE_WIDTH = 200
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -106,7 +106,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt:
             print("sherpa: interrupted; everything that was acknowledged is stored", file=sys.stderr)
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             sys.stderr.close()
             raise typer.Exit(DONE) from None

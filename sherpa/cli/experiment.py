@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from sherpa.cli.context import BAD_INPUT, DONE, MISSED, Settings, guarded, settings
+from sherpa.cli.context import BAD_INPUT, DONE, INTERRUPTED, MISSED, Settings, guarded, settings
 from sherpa.cli.groups import grouped
 
 if TYPE_CHECKING:
@@ -204,6 +204,9 @@ def validate_suite(
     _remark(options, report["datasets"])
     _complain([error["error"] for error in report["errors"]])
     _complain(report["failures"])
+    if report["interrupted"]:
+        _complain(["interrupted; the datasets above were finished"])
+        raise typer.Exit(INTERRUPTED)
     raise typer.Exit(BAD_INPUT if report["errors"] else MISSED if report["failures"] else DONE)
 
 

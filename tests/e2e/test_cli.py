@@ -14,6 +14,7 @@ from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from sherpa.cli.main import app
+from tests.conftest import PROJECT
 
 COMMANDS = sorted(get_command(app).commands)  # type: ignore[attr-defined]
 
@@ -263,3 +264,28 @@ def test_an_unforeseen_error_exits_with_3(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "internal error: RuntimeError: boom" in done.stderr
+
+
+def test_the_readme_shows_what_make_run_prints(fixtures: Path) -> None:
+    shown = (PROJECT / "README.md").read_text(encoding="utf-8")
+    printed = invoke("validate-suite", "--input", str(fixtures / "suite.json")).stdout
+    for line in printed.splitlines():
+        assert line.rstrip() in shown
+
+
+def test_an_interrupted_suite_reports_what_was_finished(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import experiments.suite
+
+    real, calls = experiments.suite.validate, []
+
+    def second_time_interrupted(*arguments: Any, **options: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(experiments.suite, "validate", second_time_interrupted)
+    result = invoke("validate-suite", "--input", str(fixtures / "suite.json"), "--json")
+    assert result.exit_code == 130
+    assert [d["dataset"]["name"] for d in json.loads(result.stdout)["datasets"]] == ["synthetic-workflows"]
+    assert "interrupted" in result.stderr

@@ -99,6 +99,8 @@ def test_only_equal_texts_share_a_place(a: str, b: str) -> None:
     assert (collation_key(a) == collation_key(b)) == (a == b)
 
 
-@pytest.mark.parametrize(("a", "b"), [("e\u0301", "\u00e9"), ("a\x00", "a"), ("a\u0300\u0301", "\u00e0\u0301"), ("ß", "ss")])
+@pytest.mark.parametrize(
+    ("a", "b"), [("e\u0301", "\u00e9"), ("a\x00", "a"), ("a\u0300\u0301", "\u00e0\u0301"), ("ß", "ss")]
+)
 def test_texts_with_equal_weights_are_still_told_apart(a: str, b: str) -> None:
     assert collation_key(a) != collation_key(b)

@@ -47,7 +47,9 @@ def test_the_last_type_that_declares_an_end_decides(case: list[tuple[str, str]],
 
 
 @pytest.mark.parametrize("parity", [False, True])
-@pytest.mark.parametrize("name", ["completed", "failed", "x.completed.late", "x.task.ended", "task.ended.x", "x.ended"])
+@pytest.mark.parametrize(
+    "name", ["completed", "failed", "x.completed.late", "x.task.ended", "task.ended.x", "x.ended"]
+)
 def test_a_type_that_only_resembles_an_end_declares_nothing(name: str, parity: bool) -> None:
     assert ended([[(name, F)], [(name, S)]], parity=parity) == [F, S]
 
@@ -114,7 +116,16 @@ def test_a_log_without_cases_or_without_events_has_no_ends() -> None:
     assert ended([[], []]) == [U, U]
 
 
-TYPES = ("a", "b.completed", "c.failed", "task.ended", "session.ended", "session.started", "d.granted", "message.sent")
+TYPES = (
+    "a",
+    "b.completed",
+    "c.failed",
+    "task.ended",
+    "session.ended",
+    "session.started",
+    "d.granted",
+    "message.sent",
+)
 
 
 def by_the_rules(case: list[tuple[str, str]]) -> str:
