@@ -95,6 +95,19 @@ class _Incoming(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 _encoder = msgspec.json.Encoder()
 
 
+def _not_finite(value: object, place: str) -> str | None:
+    """Where an infinite or undefined number hides in a JSON value, or None."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else place
+    if isinstance(value, dict):
+        members = [(f"{place}.{key}", item) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        members = [(f"{place}[{at}]", item) for at, item in enumerate(value)]
+    else:
+        return None
+    return next((found for name, item in members if (found := _not_finite(item, name)) is not None), None)
+
+
 def read_event(raw: object, *, clock: Callable[[], int], new_id: Callable[[], str], where: str = "event") -> Event:
     """Validate an incoming event and fill its defaults.
 
@@ -127,9 +140,14 @@ def read_event(raw: object, *, clock: Callable[[], int], new_id: Callable[[], st
             instant = parse_instant(incoming.ts)
         except ValueError as error:
             raise EventError(f"{where}: ts {error}") from None
-    for name, value in incoming.metrics.items():
-        if not math.isfinite(value):
-            raise EventError(f"{where}: metrics.{name} is {value}; JSON holds finite numbers only")
+    confidence = incoming.projection.confidence if isinstance(incoming.projection, Projection) else None
+    numbers = {"metrics": incoming.metrics, "meta": incoming.meta, "projection.confidence": confidence}
+    try:
+        place = _not_finite(numbers, "")
+    except RecursionError:
+        raise EventError(f"{where}: meta is nested too deeply") from None
+    if place is not None:
+        raise EventError(f"{where}: {place.lstrip('.')} is not a finite number, and JSON holds no other")
     event = Event(
         event_id=new_id() if incoming.event_id is UNSET else incoming.event_id,
         agent_id=incoming.agent_id,

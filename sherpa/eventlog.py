@@ -106,11 +106,12 @@ class EventLog:
         ValueError
             If a code lies outside the vocabulary, or the offsets do not run from 0 to the number of events.
         """
-        code = np.ascontiguousarray(codes, dtype=np.int32)
+        wide = np.asarray(codes)
+        if wide.size and (wide.ndim != 1 or wide.min() < 0 or wide.max() >= len(vocabulary)):
+            raise ValueError("codes must be one-dimensional and lie inside the vocabulary")
+        code = np.ascontiguousarray(wide, dtype=np.int32)
         offset = np.ascontiguousarray(offsets, dtype=np.int64)
         size = len(code)
-        if code.ndim != 1 or (size and (code.min() < 0 or code.max() >= len(vocabulary))):
-            raise ValueError("codes must be one-dimensional and lie inside the vocabulary")
         if len(offset) == 0 or offset[0] != 0 or offset[-1] != size or (np.diff(offset) < 0).any():
             raise ValueError("offsets must rise from 0 to the number of events")
         if len(set(vocabulary)) != len(vocabulary):
@@ -476,6 +477,8 @@ def concatenate(logs: Sequence[EventLog]) -> EventLog:
     """One log of all cases of the given logs, in order."""
     if len(logs) == 1:
         return logs[0]
+    if not logs:
+        return EventLog.from_codes([], [0], ())
 
     def union(names: Iterable[Sequence[str]]) -> tuple[dict[str, int], list[npt.NDArray[np.int64]]]:
         known: dict[str, int] = {}
@@ -511,5 +514,5 @@ def concatenate(logs: Sequence[EventLog]) -> EventLog:
         procedures=np.concatenate([log.procedures for log in logs]),
         families=parts["families"].astype(np.int32),
         family_vocabulary=tuple(families),
-        parity=logs[0].parity if logs else False,
+        parity=logs[0].parity,
     )

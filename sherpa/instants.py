@@ -18,7 +18,8 @@ _EPOCH = date(1970, 1, 1).toordinal()
 _LIMIT = 2**63 - 1
 _FORM = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})"
-    r"(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?\s?([Zz]|[+-]\d{2}(?::?\d{2})?)?)?"
+    r"(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?\s?([Zz]|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?)?",
+    re.ASCII,
 )
 
 
@@ -53,7 +54,7 @@ def parse_instant(text: str, *, assume_utc: bool = False) -> int:
     except ValueError as error:
         raise ValueError(f"{text!r}: {error}") from None
     h, m, s = int(hour or 0), int(minute or 0), int(second or 0)
-    if h > 24 or m > 59 or s > 60 or (h == 24 and (m or s)):
+    if h > 24 or m > 59 or s > 60 or (h == 24 and (m or s or int(fraction or 0))):
         raise ValueError(f"{text!r} has a time of day that does not exist")
     seconds = days * 86_400 + h * 3_600 + m * 60 + s - _offset_seconds(offset)
     nanos = seconds * _NANOS_PER_SECOND + int((fraction or "0")[:9].ljust(9, "0"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_HALF_UP, Decimal
 
+_ALL_INTEGERS = 2.0**53  # from here on every double is integral
 _QUANTUM = [Decimal(1).scaleb(-k) for k in range(16)]
 
 
@@ -18,6 +19,8 @@ def round_half_up(x: float, digits: int) -> float:
     >>> round_half_up(0.125, 2), round_half_up(1.005, 2), round_half_up(2.5, 0), round_half_up(-0.5, 0)
     (0.13, 1.0, 3.0, -1.0)
     """
+    if abs(x) >= _ALL_INTEGERS:
+        return x
     scaled = math.ldexp(x, digits + 1)
     if scaled != math.floor(scaled) or scaled % 2 == 0:
         return round(x, digits)
@@ -25,5 +28,5 @@ def round_half_up(x: float, digits: int) -> float:
 
 
 def as_json_number(x: float) -> float | int:
-    """An integral float as int, so that JSON prints 1 and not 1.0."""
-    return int(x) if x == math.floor(x) and abs(x) < 2**53 else x
+    """An integral float as int, so that JSON prints 1 and not 1.0; below 1e21, where exponents begin."""
+    return int(Decimal(repr(x))) if abs(x) < 1e21 and x == math.floor(x) else x

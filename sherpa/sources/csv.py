@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import csv
+import io
 import warnings
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def read_csv(path: Path, fields: FieldNames | None = None, *, delimiter: str = "
     except pd.errors.EmptyDataError:
         raise SourceError("is empty; a header row is needed", file=path) from None
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise _broken_row(error, path) from None
+        raise _broken_row(error, path, delimiter) from None
     except UnicodeDecodeError as error:
         raise SourceError(f"is not UTF-8 ({error.reason} at byte {error.start})", file=path) from None
     if seen == 0:
@@ -86,10 +87,16 @@ def _add_block(rows: CodedRows, block: pd.DataFrame, names: dict[str, str], path
     rows.add(text["case"], text["type"], instants, text.get("outcome"), text.get("actor"))
 
 
-def _broken_row(error: Exception, path: Path) -> SourceError:
-    text = " ".join(str(error).split())
-    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
-    if found:
-        wanted, line, seen = (int(g) for g in found.groups())
-        return SourceError(f"has {seen} fields where the header has {wanted}", file=path, line=line)
-    return SourceError(f"cannot be parsed as CSV: {text}", file=path)
+def _broken_row(error: Exception, path: Path, delimiter: str) -> SourceError:
+    """Which row has too many fields; the file is read once more for it, because pandas does not always say."""
+    with open_bytes(path) as file:
+        reader = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), delimiter=delimiter)
+        try:
+            width = len(next(reader, []))
+            for row in reader:
+                if len(row) > width:
+                    problem = f"has {len(row)} fields where the header has {width}"
+                    return SourceError(problem, file=path, line=reader.line_num)
+        except csv.Error as broken:
+            return SourceError(f"cannot be parsed as CSV: {broken}", file=path, line=reader.line_num)
+    return SourceError(f"cannot be parsed as CSV: {' '.join(str(error).split())}", file=path)

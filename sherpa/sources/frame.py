@@ -10,8 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from sherpa.eventlog import USER_MESSAGE, EventLog
-from sherpa.instants import NO_INSTANT
+from sherpa.instants import NO_INSTANT, parse_instant
 from sherpa.sources.fields import outcome_code
+
+_COMMON_TIME = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?(?:Z|[+-]\d{2}:\d{2})?"
+_FIRST_YEAR, _LAST_YEAR = 1679, 2260
 
 
 def log_from_frame(
@@ -37,23 +40,43 @@ def log_from_frame(
         frame[case].astype(str),
         frame[activity].astype(str),
         instants,
-        None if outcome is None else frame[outcome].astype(str),
+        None if outcome is None else frame[outcome].fillna("").astype(str),
         None,
     )
     return rows.build()
 
 
 def parse_instants(column: pd.Series[Any]) -> tuple[npt.NDArray[np.int64], int | None]:
-    """(nanoseconds, first row that is neither empty nor a date-time) of a column; times without offset are UTC."""
-    text = column if column.dtype != object and not isinstance(column.dtype, pd.StringDtype) else column.astype(str)
-    parsed = pd.to_datetime(text, utc=True, format="ISO8601", errors="coerce")
-    instants = parsed.astype("datetime64[ns, UTC]").to_numpy(dtype="datetime64[ns]").view(np.int64).copy()
-    wrong = parsed.isna().to_numpy() & ~column.isna().to_numpy()
-    if wrong.any():
-        blank = text.astype(str).str.strip().isin(["", "nan", "None", "NaT"]).to_numpy()
-        wrong &= ~blank
-    bad = int(np.argmax(wrong)) if wrong.any() else None
-    return instants, bad
+    """(nanoseconds, first row that is neither empty nor a date-time) of a column; times without offset are UTC.
+
+    pandas parses the common forms; what it does not take, or takes too kindly ("now", a bare number), goes through
+    `parse_instant`, so that every source reads a time alike.
+    """
+    instants = np.full(len(column), NO_INSTANT, dtype=np.int64)
+    if isinstance(column.dtype, pd.DatetimeTZDtype) or column.dtype.kind == "M":
+        _put_parsed(instants, pd.to_datetime(column, utc=True).reset_index(drop=True))
+        return instants, None
+    text = column.fillna("").astype(str).str.strip().reset_index(drop=True)
+    common = text.str.fullmatch(_COMMON_TIME)
+    if common.any():
+        _put_parsed(instants, pd.to_datetime(text[common], utc=True, format="ISO8601", errors="coerce"))
+    left = text[(instants == NO_INSTANT) & (text != "").to_numpy()]
+    known: dict[str, int] = {}
+    for row, value in left.items():
+        if value not in known:
+            try:
+                known[value] = parse_instant(value, assume_utc=True)
+            except ValueError:
+                return instants, int(str(row))
+        instants[int(str(row))] = known[value]
+    return instants, None
+
+
+def _put_parsed(instants: npt.NDArray[np.int64], parsed: pd.Series[Any]) -> None:
+    """Write times that fit into nanoseconds to the rows of their index."""
+    fits = parsed[(parsed.dt.year >= _FIRST_YEAR) & (parsed.dt.year <= _LAST_YEAR)]
+    nanos = fits.dt.tz_convert(None).to_numpy(dtype="datetime64[ns]").view(np.int64)
+    instants[fits.index.to_numpy()] = nanos
 
 
 class CodedRows:

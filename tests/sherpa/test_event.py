@@ -174,7 +174,7 @@ def test_a_wrong_field_is_an_error_that_names_it(read: Read, field: str, value: 
 
 @pytest.mark.parametrize("raw", [None, "event", 3, [], [("caseId", "c")]])
 def test_only_an_object_is_an_event(raw: object, clock: Callable[[], int], new_id: Callable[[], str]) -> None:
-    with pytest.raises(EventError, match="^event: "):
+    with pytest.raises(EventError, match=r"^event: "):
         read_event(raw, clock=clock, new_id=new_id)
 
 

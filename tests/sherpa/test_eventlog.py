@@ -30,8 +30,7 @@ def log_of(*cases: tuple[str, list[tuple[Any, ...]]], parity: bool = False) -> E
     builder = LogBuilder(parity=parity)
     for case_id, events in cases:
         for name, *more in events:
-            instant, outcome, actor, projection = [*more, *(NO_INSTANT, UNKNOWN, "agent", None)[len(more) :]]
-            builder.add(name, instant, outcome, actor, projection)
+            builder.add(name, *more, *(NO_INSTANT, UNKNOWN)[len(more) :])
         builder.end_case(case_id)
     return builder.build()
 

@@ -103,7 +103,7 @@ def test_an_offset_that_is_there_holds_even_if_utc_is_assumed() -> None:
         "2026-01-01T24:00:00.5Z",
         "2026-01-01T00:00:00+25:00",
         "2026-01-01T00:00:00+01:60",
-        "２０２６-01-01T00:00:00Z",
+        "\uff12\uff10\uff12\uff16-01-01T00:00:00Z",
     ],
 )
 def test_what_is_no_date_time_is_refused_and_quoted(text: str) -> None:

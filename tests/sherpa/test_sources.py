@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -232,6 +233,7 @@ def test_csv_without_times_keeps_the_order_of_the_file(tmp_path: Path) -> None:
         ("2026-01-01 01:00", NEW_YEAR + HOUR),
         ("2026-01-01T00:00:00.5Z", NEW_YEAR + 500_000_000),
         ("2026-01-01T00:00:00.123456789Z", NEW_YEAR + 123_456_789),
+        ("2026-01-01T00:00:00.123456789987Z", NEW_YEAR + 123_456_789),
     ],
 )
 def test_csv_times_of_any_offset_and_precision_are_instants_and_utc_by_default(
@@ -264,8 +266,10 @@ def test_csv_a_bad_time_names_its_row_case_and_column(tmp_path: Path, time: str)
     assert f"row 2: {time!r}" in str(error)
 
 
-@pytest.mark.parametrize("time", ["2025-12-31T24:00:00Z", "2025-12-31T23:59:60Z"])
-def test_csv_reads_midnight_as_24_and_leap_seconds_as_other_sources_do(tmp_path: Path, time: str) -> None:
+@pytest.mark.parametrize(
+    "time", ["2025-12-31T24:00:00Z", "2025-12-31T23:59:60Z", "2026-01-01t00:00:00z", '"2026-01-01T00:00:00,0Z"']
+)
+def test_csv_reads_the_rarer_spellings_of_a_time_as_other_sources_do(tmp_path: Path, time: str) -> None:
     assert read_csv(save(tmp_path, f"case,type,ts\nc,a,{time}\n")).instants.tolist() == [NEW_YEAR]
 
 
@@ -315,7 +319,7 @@ def test_csv_a_header_alone_holds_no_events(tmp_path: Path) -> None:
 
 
 def test_csv_a_header_alone_still_has_to_name_the_case(tmp_path: Path) -> None:
-    refusal(save(tmp_path, "number,what\n"))
+    assert refusal(save(tmp_path, "number,what\n")).field == "case"
 
 
 def test_csv_other_encodings_are_refused(tmp_path: Path) -> None:
@@ -357,14 +361,18 @@ def test_csv_gzip_is_told_by_content_and_not_by_name(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("reader", [read_csv, read_xes])
-def test_damaged_gzip_is_refused(tmp_path: Path, reader: object) -> None:
-    packed = gzip.compress("".join(f"case,type {i * i}\n" for i in range(500)).encode())
-    flipped = bytearray(packed)
-    flipped[len(packed) // 2] ^= 0xFF
-    for number, damaged in enumerate((packed[: len(packed) // 2], bytes(flipped), packed[:3])):
+def test_damaged_gzip_is_refused(tmp_path: Path, reader: Callable[[Path], object]) -> None:
+    names = [f"e{i * i}" for i in range(500)]
+    rows = {
+        read_csv: "\n".join(["case,type", *(f"c,{name}" for name in names)]),
+        read_xes: f"<log>{trace('c', *map(event, names))}</log>",
+    }
+    packed = gzip.compress(rows[reader].encode())
+    wrong_checksum = packed[:-8] + bytes(b ^ 0xFF for b in packed[-8:-4]) + packed[-4:]
+    for number, damaged in enumerate((packed[: len(packed) // 2], packed[:3], wrong_checksum)):
         path = save(tmp_path, damaged, f"{number}.gz")
         with pytest.raises(SourceError, match="damaged") as caught:
-            reader(path)  # type: ignore[operator]
+            reader(path)
         assert caught.value.file == str(path)
 
 
@@ -577,7 +585,7 @@ def test_a_frame_is_grouped_by_case_and_sorted_by_time() -> None:
         {
             "case_id": ["z", "a", "z", "z"],
             "activity": ["z2", "a1", "z1", "z3"],
-            "timestamp": pd.to_datetime(["2026-01-01 02:00", "2026-01-01", "2026-01-01 01:00", "2026-01-01 02:00"]),
+            "timestamp": [pd.Timestamp(2026, 1, 1, hour) for hour in (2, 0, 1, 2)],
         }
     )
     log = EventLog.from_frame(frame)
@@ -586,11 +594,18 @@ def test_a_frame_is_grouped_by_case_and_sorted_by_time() -> None:
 
 
 def test_a_frame_with_columns_of_other_names_and_kinds() -> None:
-    frame = pd.DataFrame({"order": [7, 7, 8], "step": ["a", "b", "a"], "result": ["done", "error", None]})
+    frame = pd.DataFrame({"order": [7, 7, 8], "step": ["a", "b", "a"], "result": ["done", "error", "?"]})
     log = EventLog.from_frame(frame, case="order", activity="step", timestamp=None, outcome="result")
     assert cases(log) == [("7", ["a", "b"]), ("8", ["a"])]
     assert log.outcomes.tolist() == [SUCCESS, FAILURE, UNKNOWN]
     assert set(log.instants.tolist()) == {NO_INSTANT}
+
+
+@pytest.mark.parametrize("outcomes", [["done", None, "error"], ["error", float("nan"), "done"], [None, None, None]])
+def test_an_outcome_that_a_frame_misses_is_unknown(outcomes: list[object]) -> None:
+    frame = pd.DataFrame({"case_id": ["a", "b", "c"], "activity": ["x", "x", "x"], "result": outcomes})
+    log = EventLog.from_frame(frame, timestamp=None, outcome="result")
+    assert int(log.outcomes[1]) == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -626,9 +641,10 @@ def test_a_frame_may_miss_no_case_and_no_activity(column: str) -> None:
         EventLog.from_frame(frame, timestamp=None)
 
 
-def test_a_bad_time_in_a_frame_names_its_row() -> None:
-    frame = pd.DataFrame({"case_id": ["c", "c"], "activity": ["a", "b"], "timestamp": ["2026-01-01", "soon"]})
-    with pytest.raises(ValueError, match="row 2: 'soon'"):
+@pytest.mark.parametrize("time", ["soon", "9999-12-31"])
+def test_a_bad_time_in_a_frame_names_its_row(time: str) -> None:
+    frame = pd.DataFrame({"case_id": ["c", "c"], "activity": ["a", "b"], "timestamp": ["2026-01-01", time]})
+    with pytest.raises(ValueError, match=f"row 2: '{time}'"):
         EventLog.from_frame(frame)
 
 
