@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from sherpa.errors import DatasetError
 from sherpa.event import Outcome, Projection
-from sherpa.eventlog import EventLog, LogBuilder
+from sherpa.eventlog import CaseInfo, EventLog, LogBuilder
 from sherpa.instants import NO_INSTANT, parse_instant
 from sherpa.sources.compressed import bare_stem, bare_suffix, open_bytes
 from sherpa.sources.csv import read_csv
@@ -81,16 +81,16 @@ class CaseAnnotations(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
 
 
 class DatasetEvent(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """An event as a dataset holds it: ids and times may be missing."""
+    """An event as a dataset holds it; what is not said stays None."""
 
     type: NonEmpty
-    source: str = "validation.import"
+    source: str | None = None
     event_id: str | None = None
     agent_id: str | None = None
     case_id: str | None = None
     ts: str | None = None
-    actor: str = "agent"
-    outcome: Outcome = "unknown"
+    actor: str | None = None
+    outcome: Outcome | None = None
     labels: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
     projection: Projection | None = None
@@ -243,14 +243,16 @@ def _load_json(path: Path, kind: Format, parity: bool) -> Dataset:
         order = sort_by_time(instants)
         for at in order:
             event = case.events[at]
-            builder.add(event.type, instants[at], OUTCOME_CODE[event.outcome], event.actor, event.projection)
+            outcome = OUTCOME_CODE[event.outcome or "unknown"]
+            builder.add(event.type, instants[at], outcome, event.actor or "agent", event.projection)
         builder.end_case(case.case_id)
         ordered.append(msgspec.structs.replace(case, events=tuple(case.events[at] for at in order)))
+    log = replace(builder.build(), info=tuple(_info(case) for case in ordered))
     return Dataset(
         name=_member(head, "name", str, path) or bare_stem(path),
         path=str(path),
         format=kind,
-        log=builder.build(),
+        log=log,
         sha256=_sha256(path),
         description=_member(head, "description", str, path),
         split=_member(head, "split", SplitName, path),
@@ -259,6 +261,28 @@ def _load_json(path: Path, kind: Format, parity: bool) -> Dataset:
         notes=tuple(_member(head, "notes", list[str], path) or ()),
         cases=tuple(ordered),
     )
+
+
+def _info(case: DatasetCase) -> CaseInfo:
+    """What rivals may read of a case; the order of texts does not matter."""
+    said = case.annotations
+    blockers = [text for b in said.blockers for text in (b.type, b.detail or "")]
+    steps = [e.expected_risks or () for e in said.expectations.next_by_step]
+    texts = (case.case_id, case.source_trace or "", *case.labels, said.workflow_class or "", *said.notes, *blockers)
+    return CaseInfo(
+        workflow_class=said.workflow_class,
+        texts=texts,
+        event_texts=tuple(_event_texts(event) for event in case.events),
+        risks=tuple(risk for risks in steps for risk in risks),
+    )
+
+
+def _event_texts(event: DatasetEvent) -> tuple[str, ...]:
+    p = event.projection
+    said = [event.source, event.type, event.actor, event.outcome, *event.labels, *event.entities]
+    if p is not None:
+        said += [p.task_class, p.intent, p.operation, p.artifact_class, p.blocker_type, *p.entity_roles]
+    return tuple(text for text in said if text)
 
 
 def _decode(data: bytes, path: Path, line: int | None = None) -> Any:

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from baselines.started_finished import closes
 from experiments.protocol import PredictionTable
 from experiments.splits import Split
 from sherpa.eventlog import EventLog
 
 Int64 = npt.NDArray[np.int64]
-
-_OPENING = ("started", "requested")
-_CLOSING = ("succeeded", "failed", "completed", "finished", "ended", "granted", "denied")
 
 
 def audit(log: EventLog, split: Split) -> dict[str, Any]:
@@ -121,8 +119,4 @@ def trivial_steps(table: PredictionTable) -> npt.NDArray[np.bool_]:
 
 def is_trivial(last: str, target: str) -> bool:
     """See `trivial_steps`."""
-    if last == target:
-        return True
-    stem, _, phase = last.rpartition(".")
-    target_stem, _, target_phase = target.rpartition(".")
-    return bool(stem) and stem == target_stem and phase in _OPENING and target_phase in _CLOSING
+    return last == target or closes(last, target)

@@ -26,6 +26,31 @@ USER_MESSAGE = "message.user."
 _PROCEDURE_CODE = {name: code for code, name in enumerate(PROCEDURES)}
 
 
+@dataclass(frozen=True)
+class CaseInfo:
+    """What else is known of a case. The memory never reads it; rivals that compare texts do.
+
+    Attributes
+    ----------
+    workflow_class : str or None
+        Annotated class of the case.
+    texts : tuple of str
+        Texts about the whole case, among them what is only known after it has ended.
+    event_texts : tuple of tuple of str
+        Texts of each event.
+    risks : tuple of str
+        Annotated risks of all steps, in order.
+    """
+
+    workflow_class: str | None = None
+    texts: tuple[str, ...] = ()
+    event_texts: tuple[tuple[str, ...], ...] = ()
+    risks: tuple[str, ...] = ()
+
+
+NO_INFO = CaseInfo()
+
+
 @dataclass(frozen=True, eq=False)
 class TokenView:
     """The events of a log as tokens of one level: `tokens[codes[i]]` is the token of event i.
@@ -63,6 +88,8 @@ class EventLog:
         Index into `PROCEDURES` and `family_vocabulary`; -1 for none.
     parity : bool
         Terminal outcomes follow the original.
+    info : tuple of CaseInfo
+        What else is known of each case; empty if nothing is.
     """
 
     vocabulary: tuple[str, ...]
@@ -78,6 +105,7 @@ class EventLog:
     families: Int32
     family_vocabulary: tuple[str, ...] = ()
     parity: bool = False
+    info: tuple[CaseInfo, ...] = ()
     _views: dict[str, TokenView] = field(default_factory=dict, repr=False)
 
     # -- construction ------------------------------------------------------------------------------------------
@@ -247,6 +275,7 @@ class EventLog:
             responses=self.responses[rows],
             procedures=self.procedures[rows],
             families=self.families[rows],
+            info=tuple(self.info[i] for i in chosen.tolist()) if self.info else (),
             _views={},
         )
 
@@ -293,6 +322,11 @@ class Case:
     @property
     def case_id(self) -> str:
         return self.log.case_ids[self.index]
+
+    @property
+    def info(self) -> CaseInfo:
+        """What else is known of the case."""
+        return self.log.info[self.index] if self.log.info else NO_INFO
 
     def prefix(self, length: int) -> Case:
         """The first `length` events."""
@@ -351,6 +385,7 @@ class Case:
             responses=log.responses[rows],
             procedures=log.procedures[rows],
             families=log.families[rows],
+            info=(self.info,) if log.info else (),
             _views={},
         )
 
@@ -515,4 +550,5 @@ def concatenate(logs: Sequence[EventLog]) -> EventLog:
         families=parts["families"].astype(np.int32),
         family_vocabulary=tuple(families),
         parity=logs[0].parity,
+        info=tuple(case.info for log in logs for case in log) if any(log.info for log in logs) else (),
     )

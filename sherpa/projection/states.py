@@ -11,6 +11,7 @@ from sherpa.config import Strategy
 STATE_SEPARATOR = " -> "
 _ARROW = re.compile(r"(\\*)->")
 _ESCAPED_ARROW = re.compile(r"\\(\\*)->")
+_FACET_END = re.compile(r"[\\,\]]")
 _FACET = re.compile(r" (\\*)\[(?=(?:family|procedure)=)")
 
 
@@ -51,8 +52,13 @@ def token_text(event_type: str, family: str | None = None, procedure: str | None
     A type that itself looks like a token with facets is escaped, so that different events never share a token.
     """
     text = _FACET.sub(r" \\\1[", event_type) if "=" in event_type else event_type
-    facets = [f"{name}={value}" for name, value in (("family", family), ("procedure", procedure)) if value]
+    facets = [f"{name}={_escaped(value)}" for name, value in (("family", family), ("procedure", procedure)) if value]
     return f"{text} [{','.join(facets)}]" if facets else text
+
+
+def _escaped(value: str) -> str:
+    """A facet is free text in a dataset; a comma in it must not look like the start of the next facet."""
+    return _FACET_END.sub(r"\\\g<0>", value)
 
 
 def join_state(tokens: Sequence[str]) -> str:

@@ -71,7 +71,11 @@ def read_xes(path: Path, fields: FieldNames | None = None, *, parity: bool = Fal
                 if events:
                     for at in sort_by_time([instant for _, instant, _ in events]):
                         name, instant, attributes = events[at]
-                        word = attributes.get(names.outcome or "outcome", attributes.get(_LIFECYCLE, name))
+                        word = (
+                            attributes.get(names.outcome)
+                            if names.outcome
+                            else attributes.get("outcome", attributes.get(_LIFECYCLE, name))
+                        )
                         builder.add(name, instant, outcome_code(word), attributes.get(actor_key, "agent"))
                     builder.end_case(case_id)
                 else:

@@ -20,6 +20,7 @@ INGEST = """
 import sys
 from sherpa import ProceduralMemory
 with ProceduralMemory(sys.argv[1]) as memory:
+    memory.ingest({"eventId": f"{sys.argv[2]}-first", "caseId": "first", "source": "test", "type": "warm.up"})
     print("ready", flush=True)
     for n in range(10**6):
         case = f"case-{n % 7}"
@@ -78,7 +79,7 @@ def test_killed_while_ingesting(tmp_path: Path) -> None:
     rng = random.Random(20260101)
     acknowledged: set[str] = set()
     for point in range(POINTS):
-        lines = run_and_kill(INGEST, [str(tmp_path), f"run{point}"], rng.uniform(0, 0.08))
+        lines = run_and_kill(INGEST, [str(tmp_path), f"run{point}"], rng.uniform(0, 0.12))
         acknowledged.update(name for line in lines for name in line.split())
         if point % 10 == 9:
             assert_whole(tmp_path)

@@ -72,6 +72,7 @@ def test_punctuation_counts_and_precedes_digits_and_letters(names: tuple[str, ..
         ("a", "ä", "az", "b"),
         ("strasse", "straße", "strast"),
         ("n", "ñ", "o"),
+        ("aé", "aÉ", "áe", "áE"),
     ],
 )
 def test_an_accent_weighs_less_than_any_letter_and_more_than_case(names: tuple[str, ...]) -> None:
