@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from baselines.started_finished import closes
-from experiments.protocol import PredictionTable
+from experiments.protocol import Predictions
 from experiments.splits import Split
 from sherpa.eventlog import EventLog
 
@@ -106,7 +106,7 @@ def prefix_ids(log: EventLog) -> Int64:
     return ids
 
 
-def trivial_steps(table: PredictionTable) -> npt.NDArray[np.bool_]:
+def trivial_steps(table: Predictions) -> npt.NDArray[np.bool_]:
     """Steps that a rule without memory gets right: the last event again, or the end of what just started.
 
     The second is a target that shares everything but the last part of its name with the last event, which is

@@ -49,8 +49,8 @@ _COLUMNS: tuple[str, ...] = (
 
 
 @dataclass
-class PredictionTable:
-    """One row per (predictor, fold, case, step), in columns. The only thing that metrics read.
+class Predictions:
+    """What one predictor said: one row per (fold, case, step), in columns.
 
     Row lists: `fold`, `case` (index into the log), `step` (length of the prefix), `target`, `rank_of_target`
     (0 = not ranked), `top_k` (events), `p_target`, `p_top1`, `p_squared` (Σ p² over ranked events),
@@ -125,7 +125,56 @@ class PredictionTable:
         )
 
 
+@dataclass(frozen=True)
+class PredictionTable:
+    """What several predictors said about the same steps. The only thing that metrics read."""
+
+    parts: dict[str, Predictions]
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts.values())
+
+    def __getitem__(self, predictor: str) -> Predictions:
+        return self.parts[predictor]
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        return tuple(self.parts)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One data frame; a row per predictor, fold, case and step."""
+        import pandas as pd
+
+        return pd.concat([part.to_pandas() for part in self.parts.values()], ignore_index=True)
+
+
 def run(
+    dataset: Dataset,
+    split: Split,
+    predictors: Sequence[Factory],
+    *,
+    top: int = 3,
+    online: bool = False,
+    progress: Progress | None = None,
+    timer: Callable[[], int] = time.perf_counter_ns,
+) -> PredictionTable:
+    """Test several predictors on the same folds, cases and steps; see `predict`.
+
+    Raises
+    ------
+    ValueError
+        If two predictors share a name.
+    """
+    parts: dict[str, Predictions] = {}
+    for factory in predictors:
+        part = predict(dataset, split, factory, top=top, online=online, progress=progress, timer=timer)
+        if part.predictor in parts:
+            raise ValueError(f"two predictors are called {part.predictor!r}")
+        parts[part.predictor] = part
+    return PredictionTable(parts)
+
+
+def predict(
     dataset: Dataset,
     split: Split,
     factory: Factory,
@@ -134,7 +183,7 @@ def run(
     online: bool = False,
     progress: Progress | None = None,
     timer: Callable[[], int] = time.perf_counter_ns,
-) -> PredictionTable:
+) -> Predictions:
     """Test one predictor on every fold of a split.
 
     A fold that leaves out few cases forgets them and learns them again afterwards, so that leave-one-case-out costs
@@ -153,7 +202,7 @@ def run(
     """
     log = dataset.log
     predictor = factory()
-    table = PredictionTable(
+    table = Predictions(
         dataset.name, predictor.name, predictor.calibrated, top, log, [dataset.group(i) for i in range(len(log))]
     )
     fitted: Predictor | None = None
@@ -178,7 +227,7 @@ def run(
 
 
 def _test(
-    table: PredictionTable,
+    table: Predictions,
     predictor: Predictor,
     fold: Fold,
     log: EventLog,

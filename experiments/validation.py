@@ -13,7 +13,7 @@ from baselines.procedural_memory import ProceduralMemoryPredictor
 from experiments import metrics
 from experiments.dataset import Dataset
 from experiments.leakage import audit, trivial_steps
-from experiments.protocol import PredictionTable, Progress, run
+from experiments.protocol import Predictions, Progress, predict
 from experiments.splits import Split, make_split
 from sherpa.collation import collation_key
 from sherpa.config import EngineConfig
@@ -96,20 +96,20 @@ def split_for(dataset: Dataset, protocol: Protocol, test: list[int] | None = Non
     )
 
 
-def predict(
+def predict_with_memory(
     dataset: Dataset,
     config: EngineConfig,
     protocol: Protocol,
     *,
     test: list[int] | None = None,
     progress: Progress | None = None,
-) -> tuple[Split, PredictionTable]:
+) -> tuple[Split, Predictions]:
     """Run the protocol with Sherpa's strategy."""
     if protocol.top_k < 1:
         raise DatasetError(f"is {protocol.top_k}; it must be at least 1", file=dataset.path, field="--top-k")
     split = split_for(dataset, protocol, test)
     factory: Callable[[], Predictor] = lambda: ProceduralMemoryPredictor(config, fallback=protocol.fallback)  # noqa: E731
-    return split, run(dataset, split, factory, top=protocol.top_k, online=protocol.online, progress=progress)
+    return split, predict(dataset, split, factory, top=protocol.top_k, online=protocol.online, progress=progress)
 
 
 def validate(
@@ -119,14 +119,14 @@ def validate(
     *,
     test: list[int] | None = None,
     progress: Progress | None = None,
-) -> tuple[dict[str, Any], PredictionTable]:
+) -> tuple[dict[str, Any], Predictions]:
     """Test one dataset; returns the report (camelCase, as ``sherpa validate --json``) and the prediction table."""
-    split, table = predict(dataset, config, protocol, test=test, progress=progress)
+    split, table = predict_with_memory(dataset, config, protocol, test=test, progress=progress)
     return summarise(dataset, config, protocol, split, table), table
 
 
 def summarise(
-    dataset: Dataset, config: EngineConfig, protocol: Protocol, split: Split, table: PredictionTable
+    dataset: Dataset, config: EngineConfig, protocol: Protocol, split: Split, table: Predictions
 ) -> dict[str, Any]:
     """The report of one run."""
     log, k = dataset.log, protocol.top_k
@@ -186,7 +186,7 @@ def summarise(
     }
 
 
-def _probability(table: PredictionTable, ranks: Any) -> dict[str, Any]:
+def _probability(table: Predictions, ranks: Any) -> dict[str, Any]:
     """Log loss and Brier score of calibrated predictors; the reliability of the first rank of every one."""
     predicted = np.array([p is not None for p in table.columns["p_top1"]], dtype=bool)
     p_top1 = np.array([p or 0.0 for p in table.columns["p_top1"]], dtype=float)[predicted]
@@ -203,7 +203,7 @@ def _probability(table: PredictionTable, ranks: Any) -> dict[str, Any]:
     }
 
 
-def _breakdown(table: PredictionTable, ranks: Any, k: int) -> list[dict[str, Any]]:
+def _breakdown(table: Predictions, ranks: Any, k: int) -> list[dict[str, Any]]:
     rows: dict[str, list[int]] = {}
     for target, rank in zip(table.columns["target"], ranks.tolist(), strict=True):
         row = rows.setdefault(target, [0, 0, 0])
@@ -224,7 +224,7 @@ def _breakdown(table: PredictionTable, ranks: Any, k: int) -> list[dict[str, Any
     ]
 
 
-def _misses(table: PredictionTable, ranks: Any, k: int, limit: int) -> list[dict[str, Any]]:
+def _misses(table: Predictions, ranks: Any, k: int, limit: int) -> list[dict[str, Any]]:
     c = table.columns
     missed = np.flatnonzero((ranks == 0) | (ranks > k))[: max(0, limit)]
     return [
@@ -238,7 +238,7 @@ def _misses(table: PredictionTable, ranks: Any, k: int, limit: int) -> list[dict
     ]
 
 
-def _support(table: PredictionTable, k: int) -> dict[str, Any]:
+def _support(table: Predictions, k: int) -> dict[str, Any]:
     """Support density. Totals are over the candidates that were returned; orders over matched steps."""
     c = table.columns
     matched = table.array("matched_order").astype(np.int64) > 0
@@ -264,7 +264,7 @@ def _support(table: PredictionTable, k: int) -> dict[str, Any]:
     }
 
 
-def _matches(table: PredictionTable) -> list[dict[str, Any]]:
+def _matches(table: Predictions) -> list[dict[str, Any]]:
     counts: dict[tuple[str, int], int] = {}
     for mode, order in zip(table.columns["mode"], table.columns["matched_order"], strict=True):
         key = (mode, max(0, order))
@@ -276,7 +276,7 @@ def _matches(table: PredictionTable) -> list[dict[str, Any]]:
     ]
 
 
-def _risks(dataset: Dataset, table: PredictionTable) -> dict[str, Any] | None:
+def _risks(dataset: Dataset, table: Predictions) -> dict[str, Any] | None:
     """Warnings against annotated risks; None if the dataset annotates none."""
     expected = {
         (index, e.step): e.expected_risks
@@ -301,7 +301,7 @@ def _risks(dataset: Dataset, table: PredictionTable) -> dict[str, Any] | None:
     }
 
 
-def _outcome(dataset: Dataset, table: PredictionTable) -> dict[str, Any]:
+def _outcome(dataset: Dataset, table: Predictions) -> dict[str, Any]:
     """How well the share of successful cases behind a state tells how the case will end."""
     terminal = dataset.log.terminal[table.array("case").astype(np.int64)] if len(table) else np.empty(0, np.int8)
     known = np.array([s is not None for s in table.columns["success"]], dtype=bool)
