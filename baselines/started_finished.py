@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from baselines.counts import Tally, ranked, ranking
-from baselines.global_majority import each_case
+from baselines.counts import ranked, ranking
+from baselines.global_majority import GlobalMajority
 from baselines.predictor import Ranking
-from sherpa.eventlog import Case, EventLog
+from sherpa.eventlog import Case
 
 OPENING = ("started", "requested")
 CLOSING = ("succeeded", "failed", "completed", "finished", "ended", "granted", "denied")
@@ -22,7 +22,7 @@ def closes(last: str, target: str) -> bool:
     return bool(stem) and stem == target_stem and phase in OPENING and target_phase in CLOSING
 
 
-class StartedFinished:
+class StartedFinished(GlobalMajority):
     """After an opening, the ends of the same thing: those seen most often first, then the usual ones.
 
     Parameters
@@ -33,31 +33,18 @@ class StartedFinished:
 
     name = "started-finished"
     description = "The end of what has just started."
-    calibrated = False
 
     def __init__(self, *, fallback: bool = True) -> None:
+        super().__init__()
         self._fallback = fallback
-        self._total = Tally()
-
-    @property
-    def states(self) -> int:
-        return len(self._total)
-
-    def learn(self, cases: EventLog | Case) -> None:
-        for case in each_case(cases):
-            self._total.add(case.types[1:])
-
-    def forget(self, cases: EventLog | Case) -> None:
-        for case in each_case(cases):
-            self._total.add(case.types[1:], -1)
 
     def rank(self, prefix: Case) -> Ranking:
         last = prefix.types[-1] if len(prefix) else ""
         stem, _, phase = last.rpartition(".")
         if not stem or phase not in OPENING:
-            counts = self._total.counts if self._fallback else {}
+            counts = self._tally.counts if self._fallback else {}
             return ranking(counts, matched_order=0, mode="fallback", backoff_depth=1)
-        seen = {e: n for e, n in self._total.counts.items() if closes(last, e)}
+        seen = {e: n for e, n in self._tally.counts.items() if closes(last, e)}
         usual = [e for name in CLOSING if (e := f"{stem}.{name}") not in seen]
         events = (*ranked(seen), *usual)
         total = sum(seen.values())
