@@ -8,7 +8,7 @@ from sherpa.config import EngineConfig
 from sherpa.eventlog import Case, EventLog
 from sherpa.model import VariableOrderMarkovModel
 from sherpa.projection import Facets
-from sherpa.queries import candidates, match_state, outcome_notes
+from sherpa.queries import candidates, match_state, outcome_notes, response_risks
 
 
 class ProceduralMemoryPredictor:
@@ -69,7 +69,10 @@ class ProceduralMemoryPredictor:
             return self._order_zero(depth) if self.fallback else Ranking(backoff_depth=depth)
         rows = candidates(match, config)
         total = match.branches.total
-        notes = outcome_notes(match.branches, match.order, config.default_order)
+        if config.parity:
+            notes = response_risks(match, config)
+        else:
+            notes = outcome_notes(match.branches, match.order, config.default_order)
         return Ranking(
             events=tuple(c.event for c in rows),
             probabilities=tuple(c.support / total for c in rows),

@@ -10,16 +10,13 @@ import numpy as np
 
 from baselines.predictor import Predictor
 from baselines.procedural_memory import ProceduralMemoryPredictor
-from experiments import metrics
+from experiments.arm_report import arm_report
 from experiments.dataset import Dataset
-from experiments.leakage import audit, trivial_steps
+from experiments.leakage import audit
 from experiments.protocol import Predictions, Progress, predict
 from experiments.splits import Split, make_split
-from sherpa.collation import collation_key
 from sherpa.config import EngineConfig
 from sherpa.errors import DatasetError
-from sherpa.rounding import round_half_up
-from sherpa.terminal import FAILURE, SUCCESS
 
 
 @dataclass(frozen=True)
@@ -129,20 +126,9 @@ def summarise(
     dataset: Dataset, config: EngineConfig, protocol: Protocol, split: Split, table: Predictions
 ) -> dict[str, Any]:
     """The report of one run."""
-    log, k = dataset.log, protocol.top_k
-    ranks, cases = table.array("rank_of_target").astype(np.int64), table.array("case").astype(np.int64)
-    hard = ~trivial_steps(table)
     tested = {int(i) for fold in split for i in fold.test.tolist()}
     return {
-        "dataset": {
-            "name": dataset.name,
-            "description": dataset.description,
-            "path": dataset.path,
-            "format": dataset.format,
-            "split": dataset.split,
-            "sha256": dataset.sha256,
-            "skipped": {name: n for name, n in dataset.skipped.items() if n},
-        },
+        "dataset": dataset_json(dataset),
         "stateStrategy": config.state_strategy,
         "protocol": {
             "split": split.name,
@@ -156,160 +142,19 @@ def summarise(
             "minSupport": config.min_support,
             "refits": table.refitted,
         },
-        "cases": len(log),
-        "datasetEvents": log.events,
-        "evaluatedSteps": len(table),
-        "nextTop1Accuracy": metrics.top_k_accuracy(ranks, 1),
-        "nextTopKAccuracy": metrics.top_k_accuracy(ranks, k),
-        "topK": k,
-        "missCount": int(((ranks == 0) | (ranks > k)).sum()),
-        "macroTop1Accuracy": metrics.macro_accuracy(ranks, cases, 1),
-        "macroTopKAccuracy": metrics.macro_accuracy(ranks, cases, k),
-        "meanReciprocalRank": metrics.reciprocal_rank(ranks),
-        "coverage": metrics.mean([bool(events) for events in table.columns["top_k"]]),
-        "nonTrivial": {
-            "steps": int(hard.sum()),
-            "nextTop1Accuracy": metrics.top_k_accuracy(ranks[hard], 1),
-            "nextTopKAccuracy": metrics.top_k_accuracy(ranks[hard], k),
-        },
-        "probability": _probability(table, ranks),
-        "eventBreakdown": _breakdown(table, ranks, k),
-        "misses": _misses(table, ranks, k, protocol.max_misses),
-        "research": {
-            "support": _support(table, k),
-            "matchBreakdown": _matches(table),
-            "backoffDepths": metrics.distribution(table.columns["backoff_depth"]),
-            "risks": _risks(dataset, table),
-            "outcome": _outcome(dataset, table),
-        },
-        "leakage": audit(log, split),
+        **arm_report(dataset, table, protocol.top_k, protocol.max_misses),
+        "leakage": audit(dataset.log, split),
     }
 
 
-def _probability(table: Predictions, ranks: Any) -> dict[str, Any]:
-    """Log loss and Brier score of calibrated predictors; the reliability of the first rank of every one."""
-    predicted = np.array([p is not None for p in table.columns["p_top1"]], dtype=bool)
-    p_top1 = np.array([p or 0.0 for p in table.columns["p_top1"]], dtype=float)[predicted]
-    bins = metrics.calibration_bins(p_top1, (ranks == 1)[predicted])
-    p_target, squared = table.array("p_target").astype(float), table.array("p_squared").astype(float)
+def dataset_json(dataset: Dataset) -> dict[str, Any]:
+    """What a report says about where its data come from."""
     return {
-        "calibrated": table.calibrated,
-        "logLossBits": metrics.log_loss_bits(p_target) if table.calibrated else None,
-        "brier": metrics.brier_score(p_target, squared) if table.calibrated else None,
-        "ece": metrics.expected_calibration_error(bins) if table.calibrated else None,
-        "bins": [{"confidence": b.confidence, "accuracy": b.accuracy, "count": b.count} for b in bins]
-        if table.calibrated
-        else [],
-    }
-
-
-def _breakdown(table: Predictions, ranks: Any, k: int) -> list[dict[str, Any]]:
-    rows: dict[str, list[int]] = {}
-    for target, rank in zip(table.columns["target"], ranks.tolist(), strict=True):
-        row = rows.setdefault(target, [0, 0, 0])
-        row[0] += 1
-        row[1] += rank == 1
-        row[2] += 0 < rank <= k
-    order = sorted(rows.items(), key=lambda item: (-item[1][0], item[1][2] / item[1][0], collation_key(item[0])))
-    return [
-        {
-            "event": event,
-            "occurrences": n,
-            "top1Hits": first,
-            "topKHits": top,
-            "top1Accuracy": first / n,
-            "topKAccuracy": top / n,
-        }
-        for event, (n, first, top) in order
-    ]
-
-
-def _misses(table: Predictions, ranks: Any, k: int, limit: int) -> list[dict[str, Any]]:
-    c = table.columns
-    missed = np.flatnonzero((ranks == 0) | (ranks > k))[: max(0, limit)]
-    return [
-        {
-            "caseId": table.log.case_ids[c["case"][i]],
-            "step": c["step"][i],
-            "expected": c["target"][i],
-            "predicted": list(c["top_k"][i]),
-        }
-        for i in missed.tolist()
-    ]
-
-
-def _support(table: Predictions, k: int) -> dict[str, Any]:
-    """Support density. Totals are over the candidates that were returned; orders over matched steps."""
-    c = table.columns
-    matched = table.array("matched_order").astype(np.int64) > 0
-
-    def average(values: Any) -> float | None:
-        value = metrics.mean(values)
-        return None if value is None else round_half_up(value, 3)
-
-    supports = c["supports"]
-    states = c["states"]
-    # A prediction by overall frequency is not a match: it counts neither as candidates nor as support.
-    rows = [s[:k] if m else () for s, m in zip(supports, matched.tolist(), strict=True)]
-    return {
-        "matchedSteps": int(matched.sum()),
-        "unmatchedSteps": int((~matched).sum()),
-        "averageCandidateCount": average([len(s) for s in rows]),
-        "averageTotalSupport": average([sum(s) for s in rows]),
-        "averageTopCandidateSupport": average([s[0] if s else 0 for s in rows]),
-        "averageMatchedOrder": average(table.array("matched_order")[matched]),
-        "averageGraphStates": average(states),
-        "minGraphStates": min(states, default=None),
-        "maxGraphStates": max(states, default=None),
-    }
-
-
-def _matches(table: Predictions) -> list[dict[str, Any]]:
-    counts: dict[tuple[str, int], int] = {}
-    for mode, order in zip(table.columns["mode"], table.columns["matched_order"], strict=True):
-        key = (mode, max(0, order))
-        counts[key] = counts.get(key, 0) + 1
-    rows = sorted(counts.items(), key=lambda item: (-item[1], -item[0][1], collation_key(item[0][0])))
-    return [
-        {"mode": mode, "matchedOrder": order, "occurrences": n, "share": round_half_up(n / len(table), 3)}
-        for (mode, order), n in rows
-    ]
-
-
-def _risks(dataset: Dataset, table: Predictions) -> dict[str, Any] | None:
-    """Warnings against annotated risks; None if the dataset annotates none."""
-    expected = {
-        (index, e.step): e.expected_risks
-        for index in range(len(dataset.cases))
-        for e in dataset.annotations(index).expectations.next_by_step
-        if e.expected_risks is not None
-    }
-    if not expected:
-        return None
-    c = table.columns
-    counts = metrics.risk_counts(c["risks"], list(zip(c["case"], c["step"], strict=True)), expected)
-    return {
-        "evaluatedSteps": counts.annotated_steps,
-        "expectedRiskCount": counts.expected,
-        "predictedRiskCount": counts.predicted,
-        "truePositiveCount": counts.true_positive,
-        "precision": counts.precision,
-        "recall": counts.recall,
-        "f1": counts.f1,
-        "falseAlarmRate": counts.false_alarm_rate,
-        "leadTimeSteps": counts.lead_time,
-    }
-
-
-def _outcome(dataset: Dataset, table: Predictions) -> dict[str, Any]:
-    """How well the share of successful cases behind a state tells how the case will end."""
-    terminal = dataset.log.terminal[table.array("case").astype(np.int64)] if len(table) else np.empty(0, np.int8)
-    known = np.array([s is not None for s in table.columns["success"]], dtype=bool)
-    known &= (terminal == SUCCESS) | (terminal == FAILURE)
-    scores = np.array([s or 0.0 for s in table.columns["success"]], dtype=float)[known]
-    good = (terminal == SUCCESS)[known]
-    return {
-        "steps": int(known.sum()),
-        "auc": metrics.area_under_curve(scores, good),
-        "brier": metrics.mean((scores - good) ** 2),
+        "name": dataset.name,
+        "description": dataset.description,
+        "path": dataset.path,
+        "format": dataset.format,
+        "split": dataset.split,
+        "sha256": dataset.sha256,
+        "skipped": {name: n for name, n in dataset.skipped.items() if n},
     }

@@ -351,19 +351,12 @@ def branch_risks(branches: Branches) -> list[tuple[Branch, str, float]]:
 def outcome_notes(branches: Branches, order: int, default_order: int) -> list[OutcomeNote]:
     """Flagged branches as notes, by score, relative risk, probability and support.
 
-    confidence = min(0.99, 0.35 + 0.35·support/(support + 2) + 0.30·order/max(1, default_order)), 2 digits;
-    score = p · relative risk · confidence, 3 digits.
+    score = p · relative risk · confidence (`outcome_confidence`), 3 digits.
     """
     notes = []
     for branch, kind, relative in branch_risks(branches):
         probability = round_half_up(branch.support / branches.total, 2)
-        confidence = round_half_up(
-            min(
-                0.99,
-                0.35 + 0.35 * (branch.support / (branch.support + 2)) + 0.30 * (order / max(1, default_order)),
-            ),
-            2,
-        )
+        confidence = outcome_confidence(branch.support, order, default_order)
         notes.append(
             OutcomeNote(
                 branch=branch.event,
@@ -379,6 +372,51 @@ def outcome_notes(branches: Branches, order: int, default_order: int) -> list[Ou
         )
     notes.sort(key=lambda n: (-n.score, -n.relative_risk, -n.probability, -n.support))
     return notes
+
+
+_NEGATIVE_RESPONSES = ("correction", "escalation", "abandonment")
+
+
+def response_risks(match: StateMatch, config: EngineConfig, limit: int = 3) -> list[OutcomeNote]:
+    """Branches that users answer with corrections, escalations or silence: the original's later rule.
+
+    Kept for parity. Of the `2·limit` best supported branches, those whose share of negative user responses exceeds
+    0.34 are told; relative risk is 1 + share, score = p · share · confidence.
+    """
+    order, total = match.order, match.branches.total
+    rows = [b for b in match.branches if b.support >= config.min_support]
+    rows.sort(key=lambda b: (-b.support, -round_half_up(b.support / total, 2), collation_key(b.event)))
+    notes = []
+    for branch in rows[: 2 * limit]:
+        correction, escalation, abandonment = (branch.responses.get(key, 0) for key in _NEGATIVE_RESPONSES)
+        negative = correction + escalation + abandonment
+        share = negative / sum(branch.responses.values()) if negative else 0.0
+        if share <= 0.34:
+            continue
+        probability = round_half_up(branch.support / total, 2)
+        confidence = outcome_confidence(branch.support, order, config.default_order)
+        kind = "stall" if abandonment >= max(correction, escalation) else "failure"
+        notes.append(
+            OutcomeNote(
+                branch=branch.event,
+                kind=kind,
+                probability=probability,
+                relative_risk=round_half_up(1 + share, 2),
+                support=branch.support,
+                matched_order=order,
+                confidence=confidence,
+                score=round_half_up(probability * share * confidence, 3),
+                suggested_intervention=_intervention(branch.event, kind),
+            )
+        )
+    notes.sort(key=lambda n: (-n.score, -n.relative_risk, -n.support))
+    return notes[:limit]
+
+
+def outcome_confidence(support: int, order: int, default_order: int) -> float:
+    """min(0.99, 0.35 + 0.35·support/(support + 2) + 0.30·order/max(1, default_order)), 2 digits."""
+    confidence = 0.35 + 0.35 * (support / (support + 2)) + 0.30 * (order / max(1, default_order))
+    return round_half_up(min(0.99, confidence), 2)
 
 
 def _intervention(branch: str, kind: str) -> str:
