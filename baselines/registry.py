@@ -19,9 +19,7 @@ FLOORS = ("repeat-last", "started-finished")
 BASELINES = (*PUBLISHED, *FLOORS)
 
 
-def baseline(
-    name: str, *, order: int = 3, fallback: bool = True, annotations: bool = False
-) -> Callable[[], Predictor]:
+def baseline(name: str, *, order: int = 3, fallback: bool = True, annotations: bool = False) -> Callable[[], Predictor]:
     """A factory of fresh predictors.
 
     Parameters

@@ -196,9 +196,7 @@ def _format_of(path: Path, options: ImportOptions) -> Format:
         raise DatasetError("is a folder; a dataset is a file (validate-suite takes folders)", file=path)
     if options.format != "auto":
         if options.format not in FORMATS:
-            raise DatasetError(
-                f"--format {options.format!r} is unknown; choose one of {', '.join(FORMATS)}", file=path
-            )
+            raise DatasetError(f"--format {options.format!r} is unknown; choose one of {', '.join(FORMATS)}", file=path)
         return options.format
     kind = _SUFFIX.get(bare_suffix(path))
     if kind is None:

@@ -286,9 +286,7 @@ def pool(estimates: Sequence[float], errors: Sequence[float], *, level: float = 
     # The adjustment may not make the interval narrower than the classical one.
     scale = max(1.0, float((v * (y - estimate) ** 2).sum() / df))
     half = float(t.ppf((1 + level) / 2, df) * np.sqrt(scale / v.sum()))
-    return Pooled(
-        estimate, estimate - half, estimate + half, float(tau2), max(0.0, (q - df) / q) if q else 0.0, len(y)
-    )
+    return Pooled(estimate, estimate - half, estimate + half, float(tau2), max(0.0, (q - df) / q) if q else 0.0, len(y))
 
 
 def clusters_needed(

@@ -39,9 +39,7 @@ def h5(dataset: Dataset, plan: Plan, rng: np.random.Generator, *, parity: bool =
         if len(fold.test) < 2:
             continue
         inside = replace_log(dataset, fold.test.tolist())
-        floor = predict(
-            inside, leave_one_case_out(inside.log), arm(plan.h5.floor, plan, parity=parity), top=plan.top_k
-        )
+        floor = predict(inside, leave_one_case_out(inside.log), arm(plan.h5.floor, plan, parity=parity), top=plan.top_k)
         ceiling = predict(
             inside, leave_one_case_out(inside.log), arm(plan.h5.treatment, plan, parity=parity), top=plan.top_k
         )

@@ -111,9 +111,7 @@ class Ledger:
         finally:
             self._lock.release()
 
-    def append(
-        self, events: Sequence[Event], *, known: Callable[[Sequence[str]], set[str]] | None = None
-    ) -> Appended:
+    def append(self, events: Sequence[Event], *, known: Callable[[Sequence[str]], set[str]] | None = None) -> Appended:
         """Store events durably, in the given order, each with the next sequence number.
 
         An event whose id is already there (in the ledger or earlier in `events`) is ignored and counted.

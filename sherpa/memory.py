@@ -189,9 +189,7 @@ class ProceduralMemory:
             # A segment shrank or is gone: the graph knows events that the ledger does not.
             return self._rebuild()
         report = LedgerReport()
-        events = sorted(
-            self.ledger.read(held, report, positions), key=lambda e: e.seq if isinstance(e.seq, int) else 0
-        )
+        events = sorted(self.ledger.read(held, report, positions), key=lambda e: e.seq if isinstance(e.seq, int) else 0)
         try:
             with self.store.transaction() as db:
                 increment(self.store, db, events, self.config)

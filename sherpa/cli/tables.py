@@ -17,9 +17,7 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
-def table(
-    console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, footer: int = 0
-) -> None:
+def table(console: Console, title: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, footer: int = 0) -> None:
     """Draw a table; the first column is text, the last `footer` rows are set apart."""
     drawn = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for at, name in enumerate(head):

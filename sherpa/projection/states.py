@@ -84,9 +84,7 @@ def levels(strategy: Strategy, allow_raw_fallback: bool) -> tuple[tuple[str, ...
     return (*projected, ()) if allow_raw_fallback else projected
 
 
-def state_variants(
-    window: Sequence[Facets], strategy: Strategy, allow_raw_fallback: bool = True
-) -> list[StateVariant]:
+def state_variants(window: Sequence[Facets], strategy: Strategy, allow_raw_fallback: bool = True) -> list[StateVariant]:
     """The variants of a window, most specific first, each key once."""
     variants: list[StateVariant] = []
     for level in levels(strategy, allow_raw_fallback):

@@ -33,9 +33,7 @@ def log_from_frame(
     if timestamp is not None:
         instants, bad = parse_instants(frame[timestamp])
         if bad is not None:
-            raise ValueError(
-                f"column {timestamp!r}, row {bad + 1}: {frame[timestamp].iloc[bad]!r} is not a date-time"
-            )
+            raise ValueError(f"column {timestamp!r}, row {bad + 1}: {frame[timestamp].iloc[bad]!r} is not a date-time")
     rows.add(
         frame[case].astype(str),
         frame[activity].astype(str),

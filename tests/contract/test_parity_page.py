@@ -156,9 +156,7 @@ def test_d12_the_two_metrics_tables_are_filled(tmp_path: Path) -> None:
         for case, end in (("a", "task.completed"), ("b", "task.failed")):
             memory.ingest_batch([event(case, "x"), event(case, end)])
         # Both branches have support 1 of 2; only the failing one is above the base rate of 1/2: 1 / 0.5 = 2.
-        assert [row[:6] for row in memory.store.rows("risk_metrics")] == [
-            ("x", "task.failed", "failure", 0.5, 2.0, 1)
-        ]
+        assert [row[:6] for row in memory.store.rows("risk_metrics")] == [("x", "task.failed", "failure", 0.5, 2.0, 1)]
         assert [row[:5] for row in memory.store.rows("success_metrics")] == [
             ("x", "task.completed", 1.0, 0.0, 1),
             ("x", "task.failed", 0.0, 1.0, 1),

@@ -101,9 +101,7 @@ def test_status_and_rebuild(root: str) -> None:
     before = ask(root, "status")
     assert (before["events"], before["cases"], before["healthy"]) == (10, 4, True)
     after = ask(root, "rebuild")
-    assert {k: after[k] for k in ("events", "cases", "states")} == {
-        k: before[k] for k in ("events", "cases", "states")
-    }
+    assert {k: after[k] for k in ("events", "cases", "states")} == {k: before[k] for k in ("events", "cases", "states")}
 
 
 def test_the_options_a_graph_was_built_with_are_kept(root: str) -> None:

@@ -24,9 +24,7 @@ def test_same_input_same_bytes(tmp_path: Path) -> None:
     stores = []
     for name in ("one", "two"):
         ticks, numbers = iter(range(10**18, 2 * 10**18, 10**9)), iter(range(10**6))
-        with ProceduralMemory(
-            tmp_path / name, clock=ticks.__next__, new_id=lambda n=numbers: f"e{next(n)}"
-        ) as memory:
+        with ProceduralMemory(tmp_path / name, clock=ticks.__next__, new_id=lambda n=numbers: f"e{next(n)}") as memory:
             memory.ingest_batch([event(f"c{i % 3}", f"t{i % 4}", labels=["workflow:w"]) for i in range(20)])
             memory.ingest(event("c0", "t9"))
             memory.rebuild()

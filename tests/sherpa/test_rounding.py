@@ -46,9 +46,7 @@ def test_exact_ties_go_away_from_zero(x: float, digits: int, expected: float, si
     ],
 )
 @pytest.mark.parametrize("sign", [1, -1])
-def test_what_only_looks_like_a_tie_goes_to_the_nearer_side(
-    x: float, digits: int, expected: float, sign: int
-) -> None:
+def test_what_only_looks_like_a_tie_goes_to_the_nearer_side(x: float, digits: int, expected: float, sign: int) -> None:
     assert round_half_up(sign * x, digits) == sign * expected
 
 

@@ -47,9 +47,7 @@ def test_the_last_type_that_declares_an_end_decides(case: list[tuple[str, str]],
 
 
 @pytest.mark.parametrize("parity", [False, True])
-@pytest.mark.parametrize(
-    "name", ["completed", "failed", "x.completed.late", "x.task.ended", "task.ended.x", "x.ended"]
-)
+@pytest.mark.parametrize("name", ["completed", "failed", "x.completed.late", "x.task.ended", "task.ended.x", "x.ended"])
 def test_a_type_that_only_resembles_an_end_declares_nothing(name: str, parity: bool) -> None:
     assert ended([[(name, F)], [(name, S)]], parity=parity) == [F, S]
 

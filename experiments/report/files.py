@@ -1,0 +1,35 @@
+"""A folder with everything: the record, its views, and figures on request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from experiments.files import write_whole
+from experiments.report.figures import draw_figures
+from experiments.report.html import to_html
+from experiments.report.markdown import to_markdown
+from sherpa.queries import integral
+
+
+def record_bytes(record: dict[str, Any]) -> bytes:
+    """A record as JSON text: two spaces, a newline at the end, integral numbers without a decimal point."""
+    return msgspec.json.format(msgspec.json.encode(integral(record)), indent=2) + b"\n"
+
+
+def write_report(
+    record: dict[str, Any], folder: Path, *, figures: tuple[Literal["svg", "png"], ...] = ()
+) -> dict[str, Path]:
+    """Write ``record.json``, ``report.md``, ``report.html`` and the figures; returns what was written by kind."""
+    paths = {"record": folder / "record.json", "markdown": folder / "report.md", "html": folder / "report.html"}
+    write_whole(paths["record"], record_bytes(record))
+    write_whole(paths["markdown"], to_markdown(record).encode())
+    write_whole(paths["html"], to_html(record).encode())
+    for figure, bitmap in draw_figures(record, png="png" in figures) if figures else []:
+        if "svg" in figures:
+            write_whole(folder / "figures" / f"{figure.name}.svg", figure.svg.encode())
+        if bitmap is not None:
+            write_whole(folder / "figures" / f"{figure.name}.png", bitmap)
+    return paths
