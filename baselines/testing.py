@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -160,6 +161,29 @@ def _difference(got: Ranking, wanted: Ranking) -> str | None:
     return None
 
 
+def _without_noise(got: Ranking, wanted: Ranking) -> Ranking:
+    """`got` in the order of `wanted`, where they differ by nothing but how sums of floating-point numbers round.
+
+    Events whose probabilities agree within the tolerance, but not to the last bit, may trade places. Where they agree
+    to the last bit nothing was rounded, so a tie has to be broken the same way.
+    """
+    mine = dict(zip(got.events, got.probabilities, strict=True))
+    theirs = dict(zip(wanted.events, wanted.probabilities, strict=True))
+    if mine.keys() != theirs.keys() or not _close([mine[e] for e in wanted.events], wanted.probabilities):
+        return got
+    for event, other in zip(got.events, wanted.events, strict=True):
+        tied = [e for e, p in theirs.items() if abs(p - theirs[other]) <= TOLERANCE]
+        if event != other and (event not in tied or all(mine[e] == theirs[e] for e in tied)):
+            return got
+    supports = dict(zip(got.events, got.supports, strict=True)) if got.supports else {}
+    return replace(
+        got,
+        events=wanted.events,
+        probabilities=tuple(mine[e] for e in wanted.events),
+        supports=tuple(supports[e] for e in wanted.events) if got.supports else (),
+    )
+
+
 def _require_same_ranking(got: Ranking, wanted: Ranking, prefix: Case, what: str) -> None:
     found = _difference(got, wanted)
     _require(found is None, f"{what}: after {list(prefix.types)} it says {found}")
@@ -273,14 +297,23 @@ def check_forgetting_the_unlearned(factory: Factory) -> None:
 
 
 def check_learning_order(factory: Factory) -> None:
-    """The order in which cases are learned does not matter, nor whether they come at once or one by one."""
+    """The order in which cases are learned does not matter, nor whether they come at once or one by one.
+
+    Sums of floating-point numbers depend on it in their last digits; see `_without_noise`.
+    """
     rng = np.random.default_rng(11)
     for log in (random_log(1), tied_log(), random_log(2, cases=160)):
         asked = [*prefixes(log), *prefixes(random_log(5))]
         wanted = _trained(factory, log)
         shuffled = log.subset(rng.permutation(len(log)).astype(np.int64))
-        _require_same_state(_trained(factory, shuffled), wanted, asked, "after learning in another order")
-        _require_same_state(_trained(factory, *shuffled), wanted, asked, "after learning case by case")
+        for what, predictor in (
+            ("after learning in another order", _trained(factory, shuffled)),
+            ("after learning case by case", _trained(factory, *shuffled)),
+        ):
+            for prefix in asked:
+                answer = _rank(wanted, prefix, what)
+                _require_same_ranking(_without_noise(_rank(predictor, prefix, what), answer), answer, prefix, what)
+            _require(predictor.states == wanted.states, f"{what}: it holds {predictor.states} states")
 
 
 def check_deterministic(factory: Factory) -> None:

@@ -210,8 +210,12 @@ def preregister(path: Path, datasets: Sequence[Dataset], *, now: str, version: s
     return frozen
 
 
-def open_test(path: Path | None, data: bytes, datasets: Sequence[Dataset], *, now: str) -> Mode:
+def open_test(
+    path: Path | None, data: bytes, datasets: Sequence[Dataset], *, now: str, overridden: bool = False
+) -> Mode:
     """Decide whether a run is confirmatory, and record that the test data were opened.
+
+    `overridden` says that the command line changed what the plan says.
 
     The record is on disk before any number is computed, so an interrupted run counts as an opening too.
     """
@@ -226,6 +230,8 @@ def open_test(path: Path | None, data: bytes, datasets: Sequence[Dataset], *, no
     reasons = []
     if plan_hash != sha256(data):
         reasons.append("the plan was changed after it was preregistered")
+    if overridden:
+        reasons.append("the command line overrides the plan")
     given = {d.sha256 for d in datasets}
     strangers = [d.name for d in datasets if d.sha256 not in registered]
     if strangers:

@@ -26,10 +26,9 @@ FORMATS = ("auto", "json", "jsonl", "csv", "xes")
 
 
 @dataclass
-class ImportFlags:
-    """How files are read."""
+class FieldFlags:
+    """Where a file holds what."""
 
-    format: Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")] = "auto"
     case_field: Annotated[str | None, typer.Option(help="Column or attribute of the case.")] = None
     type_field: Annotated[str | None, typer.Option(help="Column or attribute of the event type.")] = None
     timestamp_field: Annotated[str | None, typer.Option(help="Column or attribute of the time.")] = None
@@ -39,13 +38,14 @@ class ImportFlags:
     actor_field: Annotated[str | None, typer.Option(help="Column or attribute of the actor.")] = None
     csv_delimiter: Annotated[str, typer.Option(help="One character.")] = ","
 
-    def options(self) -> ImportOptions:
+    def read_as(self, format: str) -> ImportOptions:
+        """Import options for files of a format."""
         from experiments.dataset import ImportOptions
         from sherpa.sources.fields import FieldNames
 
-        if self.format not in FORMATS:
+        if format not in FORMATS:
             raise typer.BadParameter(
-                f"{self.format!r} is unknown; choose one of {', '.join(FORMATS)}", param_hint="--format"
+                f"{format!r} is unknown; choose one of {', '.join(FORMATS)}", param_hint="--format"
             )
         names = FieldNames(
             self.case_field,
@@ -56,7 +56,18 @@ class ImportFlags:
             self.source_field,
             self.agent_field,
         )
-        return ImportOptions(cast("Format", self.format), names, self.csv_delimiter)
+        return ImportOptions(cast("Format", format), names, self.csv_delimiter)
+
+
+@dataclass
+class ImportFlags(FieldFlags):
+    """How files are read."""
+
+    format: Annotated[str, typer.Option(help=f"One of {', '.join(FORMATS)}.")] = "auto"
+
+    def options(self) -> ImportOptions:
+        """Import options."""
+        return self.read_as(self.format)
 
 
 @dataclass
@@ -145,7 +156,7 @@ def validate(
     if train:
         loaded, test = join([load_dataset(p, imports.options(), parity=rules.parity) for p in train], loaded)
     config = options.config(**_defaults(options))
-    with _watching(options) as watch:
+    with watching(options) as watch:
         report, table = run(loaded, config, rules, test=test, progress=watch(loaded.name, len(loaded.log)))
     if predictions is not None:
         from experiments.files import write_whole
@@ -186,7 +197,7 @@ def validate_suite(
 
     options = settings(context, json)
     suite = load_suite(input)
-    with _watching(options) as watch:
+    with watching(options) as watch:
         report = run(
             suite,
             options.config(**_defaults(options)),
@@ -210,7 +221,8 @@ def validate_suite(
     raise typer.Exit(BAD_INPUT if report["errors"] else MISSED if report["failures"] else DONE)
 
 
-def _watching(options: Settings) -> AbstractContextManager[Callable[[str, int], Callable[[int], None]]]:
+def watching(options: Settings) -> AbstractContextManager[Callable[[str, int], Callable[[int], None]]]:
+    """Progress bars on stderr, unless ``--quiet``."""
     from sherpa.cli.tables import progress
 
     return progress(options.console(stderr=True), enabled=not options.quiet)

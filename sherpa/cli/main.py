@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sherpa import __version__
-from sherpa.cli import experiment, store
+from sherpa.cli import experiment, gate, store
 from sherpa.cli.context import INTERNAL, Settings, guarded
 from sherpa.config import ESTIMATORS, STRATEGIES
 
@@ -83,6 +83,7 @@ def options(
 
 store.register(app)
 experiment.register(app)
+gate.register(app)
 
 
 def main() -> None:
