@@ -230,7 +230,9 @@ def best_by_risk_recall(reports: Sequence[dict[str, Any]], key: str) -> dict[str
 
     def quality(report: dict[str, Any]) -> tuple[float, float, int]:
         found = report["research"]["risks"]
-        return -(found["recall"] or 0.0), -(found["precision"] or 0.0), report["missCount"]
+        # A precision that is not measured ranks below one of 0: nothing was warned of at all.
+        recall, precision = (-1.0 if found[name] is None else found[name] for name in ("recall", "precision"))
+        return -recall, -precision, report["missCount"]
 
     best = min(scored, key=quality)
     found = best["research"]["risks"]

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from baselines.registry import BASELINES
+from baselines.registry import BASELINES, PUBLISHED
 from experiments.dataset import Dataset
 from experiments.files import write_whole
 from experiments.splits import SPLITS
@@ -137,6 +137,14 @@ def load_plan(path: Path | None) -> tuple[Plan, bytes]:
         raise PlanError(problem, file=path, field=place.strip("`").removeprefix("$.") or None) from None
     _check(plan, path)
     return plan, data
+
+
+def parity_plan(plan: Plan) -> Plan:
+    """The plan with the original's rivals and its minimum support of 1."""
+    controls = tuple(name for name in plan.h3.controls if name in PUBLISHED)
+    return msgspec.structs.replace(
+        plan, min_support=1, h3=msgspec.structs.replace(plan.h3, controls=controls or PUBLISHED)
+    )
 
 
 def _check(plan: Plan, path: Path | None) -> None:

@@ -145,11 +145,14 @@ def _with_overrides(plan: Plan, options: Settings, split: str | None) -> Plan:
     """The plan with what the command line sets; a change makes a preregistered run exploratory."""
     import msgspec
 
+    from experiments.plan import parity_plan
+
+    plan = parity_plan(plan) if options.parity else plan
     given: dict[str, Any] = {
         "split": split,
         "default_order": options.engine.get("default_order"),
         "max_order": options.engine.get("max_order"),
-        "min_support": options.engine.get("min_support") or (1 if options.parity else None),
+        "min_support": options.engine.get("min_support"),
     }
     changed: Plan = msgspec.structs.replace(plan, **{k: v for k, v in given.items() if v is not None})
     return changed
@@ -195,7 +198,7 @@ def research_gate(
     rules = _with_overrides(wanted, options, split)
     loaded = _load(dataset, imports, options.parity)
     evidence = h4(load_runs(interventions) if interventions else [], rules, np.random.default_rng([rules.seed, 4]))
-    mode = open_test(plan, data, loaded, now=started_at, overridden=rules != wanted or options.parity)
+    mode = open_test(plan, data, loaded, now=started_at, overridden=rules != wanted)
     with watching(options) as watch:
         results = [run_gate(d, rules, evidence, parity=options.parity, watch=watch) for d in loaded]
     record = gate_record(
