@@ -1,15 +1,18 @@
-# make run   set up, test Sherpa on the bundled suite, write reports/
+# make run   set up, test Sherpa on the bundled suite, run the research gate, write reports/
 # make test  set up, run the tests
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SUITE ?= fixtures/validation/suite.json
 
-.PHONY: run test test-full lint bench clean
+GATE ?= fixtures/validation/synthetic-workflows.json
+
+.PHONY: run test test-full lint bench results results-check clean
 
 run: $(VENV)/.run
 	@$(BIN)/sherpa validate-suite --input $(SUITE) --output reports/validate-suite.json
-	@echo "record: reports/validate-suite.json"
+	@echo
+	@$(BIN)/sherpa research-gate --dataset $(GATE) --output reports/gate
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -q -m "not full"
@@ -25,6 +28,12 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.run
 	$(BIN)/python -m benchmarks
+
+results: $(VENV)/.run
+	$(BIN)/python -m experiments.results build
+
+results-check: $(VENV)/.run
+	$(BIN)/python -m experiments.results check
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,9 +86,8 @@ def interval_json(found: Interval) -> dict[str, Any]:
 def arm_sums(dataset: Dataset, plan: Plan, table: PredictionTable) -> Sums:
     """Per-cluster sums of every arm."""
     first = table[table.predictors[0]]
-    log = dataset.log
     case = first.array("case").astype(np.int64)
-    labels = [(dataset.group(i) if plan.cluster == "group" else None) or log.case_ids[i] for i in range(len(log))]
+    labels = cluster_labels(dataset, plan)
     names = list(dict.fromkeys(labels[i] for i in case.tolist()))
     place = {name: at for at, name in enumerate(names)}
     index = np.array([place[labels[i]] for i in case.tolist()], dtype=np.int64)
@@ -99,6 +99,17 @@ def arm_sums(dataset: Dataset, plan: Plan, table: PredictionTable) -> Sums:
             "top-k": sum_by(index, (rank > 0) & (rank <= plan.top_k), len(names)),
         }
     return Sums(tuple(names), sum_by(index, np.ones(len(index)), len(names)), hits)
+
+
+def cluster_labels(dataset: Dataset, plan: Plan) -> list[str]:
+    """The independent unit of each case: the case itself, its group, or what the plan's pattern finds in its id."""
+    ids = dataset.log.case_ids
+    if plan.cluster_pattern is not None:
+        found = [re.search(plan.cluster_pattern, case_id) for case_id in ids]
+        return [(match.group(1) if match else None) or case_id for match, case_id in zip(found, ids, strict=True)]
+    if plan.cluster == "group":
+        return [dataset.group(i) or case_id for i, case_id in enumerate(ids)]
+    return list(ids)
 
 
 def sum_by(index: npt.NDArray[np.int64], values: npt.ArrayLike, size: int) -> Float:
@@ -310,17 +321,22 @@ NEXT_ACTION = {
 }
 
 
-def settle(claims: list[Claim], c: Contrasts | None, plan: Plan) -> list[Claim]:
-    """Hold the family-wise error with Holm, ask how many cases would decide, and say what to do next."""
+def hold_family_wise(claims: Sequence[Claim], plan: Plan) -> None:
+    """Adjust the p-values of H1 to H3 with Holm; a claim that does not survive is pending."""
     tested = [claim for claim in claims if claim.p is not None and claim.id in ("H1", "H2", "H3")]
     for claim, adjusted in zip(tested, holm([claim.p or 0.0 for claim in tested]), strict=True):
         claim.p_holm = adjusted
         if claim.decision == SUPPORTED and adjusted > plan.alpha:
             claim.decision = PENDING
             claim.evidence += f"; with all hypotheses counted p is {adjusted:.3f}, above {plan.alpha}"
+
+
+def settle(claims: list[Claim], c: Contrasts | None, plan: Plan) -> list[Claim]:
+    """Hold the family-wise error, ask how many cases would decide, and say what to do next."""
+    hold_family_wise(claims, plan)
     for claim in claims:
         claim.next_action = NEXT_ACTION[claim.id, claim.decision]
-        if c is None or claim.decision != PENDING or claim not in tested:
+        if c is None or claim.decision != PENDING or claim.p_holm is None:
             continue
         treatment, control = {
             "H1": (plan.h1.treatment, plan.h1.control),

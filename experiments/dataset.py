@@ -185,7 +185,7 @@ def load_dataset(
         skipped = {"unnamedEvents": report.unnamed_events, "emptyTraces": report.empty_traces}
         dataset = Dataset(bare_stem(path), str(path), kind, log, _sha256(path), skipped=skipped)
     else:
-        dataset = _load_json(path, kind, parity)
+        dataset = _load_json(path, kind, options.fields, parity)
     if parity:
         dataset = replace(dataset, log=_with_invented_times(dataset.log))
     return dataset if name is None else replace(dataset, name=name)
@@ -215,16 +215,16 @@ def _sha256(path: Path) -> str:
 # -- JSON ------------------------------------------------------------------------------------------------------
 
 
-def _load_json(path: Path, kind: Format, parity: bool) -> Dataset:
+def _load_json(path: Path, kind: Format, fields: FieldNames, parity: bool) -> Dataset:
     head: dict[str, Any] = {}
     if kind == "jsonl":
-        cases = _group_events(_json_lines(path), path)
+        cases = _group_events(_json_lines(path), fields, path)
     else:
         with open_bytes(path) as file:
             data = file.read()
         document = _decode(data, path)
         if isinstance(document, list):
-            cases = _group_events(((None, raw) for raw in document), path)
+            cases = _group_events(((None, raw) for raw in document), fields, path)
         elif isinstance(document, dict):
             head = document
             cases = _read_cases(document, path)
@@ -345,13 +345,23 @@ def _json_lines(path: Path) -> Iterator[tuple[int | None, Any]]:
                 yield number, _decode(line, path, number)
 
 
-def _group_events(lines: Iterator[tuple[int | None, Any]], path: Path) -> list[DatasetCase]:
+def _group_events(lines: Iterator[tuple[int | None, Any]], fields: FieldNames, path: Path) -> list[DatasetCase]:
+    """Cases from single events, in the order of their first one."""
+    names = {"caseId": "case", "type": "type", "ts": "timestamp", "outcome": "outcome", "actor": "actor"}
+    names |= {"source": "source", "agentId": "agent"}
     events: dict[str, list[DatasetEvent]] = {}
     for number, raw in lines:
-        case = raw.get("caseId") if isinstance(raw, dict) else None
+        if not isinstance(raw, dict):
+            raise DatasetError("an event must be an object", file=path, line=number)
+        event = {key: value for key, value in raw.items() if key not in names}
+        for key, field_name in names.items():
+            value = fields.member(field_name, raw)
+            if value is not None:
+                event[key] = value
+        case = event.get("caseId")
         if not isinstance(case, str) or not case:
             raise DatasetError("an event needs a caseId", file=path, line=number, field="caseId")
-        events.setdefault(case, []).append(_convert(raw, DatasetEvent, path, case, number))
+        events.setdefault(case, []).append(_convert(event, DatasetEvent, path, case, number))
     return [DatasetCase(case_id=case, events=tuple(members)) for case, members in events.items()]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,6 +85,7 @@ class Plan(_Strict, frozen=True, kw_only=True):
     folds: Annotated[int, Meta(ge=2)] = 5
     test_fraction: Share = 0.3
     cluster: Literal["case", "group"] = "case"
+    cluster_pattern: str | None = None
     metric: Literal["top-k", "top-1"] = "top-k"
     top_k: Positive = 3
     alpha: Share = 0.05
@@ -150,6 +152,13 @@ def parity_plan(plan: Plan) -> Plan:
 def _check(plan: Plan, path: Path | None) -> None:
     if plan.split not in SPLITS:
         raise PlanError(f"{plan.split!r} is unknown; choose one of {', '.join(SPLITS)}", file=path, field="split")
+    if plan.cluster_pattern is not None:
+        try:
+            groups = re.compile(plan.cluster_pattern).groups
+        except re.error as error:
+            raise PlanError(f"is not a regular expression: {error}", file=path, field="clusterPattern") from None
+        if groups != 1:
+            raise PlanError("needs exactly one group, the name of the cluster", file=path, field="clusterPattern")
     named = [("H1.treatment", plan.h1.treatment), ("H1.control", plan.h1.control)]
     named += [("H2.treatment", plan.h2.treatment), ("H2.control", plan.h2.control)]
     named += [("H3.treatment", plan.h3.treatment), *(("H3.controls", c) for c in plan.h3.controls)]

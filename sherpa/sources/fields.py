@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sherpa.errors import SourceError
 from sherpa.terminal import FAILURE, SUCCESS, UNKNOWN
@@ -64,6 +65,12 @@ class FieldNames:
                     field=field,
                 )
         return found
+
+    def member(self, field: str, record: Mapping[str, Any]) -> Any:
+        """The value of a field in one JSON record: under the name given, else under a usual name; None if absent."""
+        named: str | None = getattr(self, field)
+        names = _ALIASES[field] if named is None else (named,)
+        return next((record[name] for name in names if record.get(name) is not None), None)
 
 
 def _list(columns: Sequence[str]) -> str:
