@@ -54,9 +54,9 @@ def random_log(seed: int, *, cases: int = 8, types: Sequence[str] = TYPES, annot
         families=rng.integers(-1, 2, size),
         family_vocabulary=_CLASSES,
     )
-    names, notes = rng.integers(3, size=(2, cases)).tolist()
+    picks = rng.integers(3, size=cases).tolist()
     told = [tuple((t, f"label:{len(t)}") for t in case.types) for case in log]
-    info = tuple(CaseInfo((*_CLASSES, None)[a], (f"note:{b}",), c, c[0][:b]) for a, b, c in zip(names, notes, told))
+    info = tuple(CaseInfo((*_CLASSES, None)[k], (f"no:{k}",), e, e[0][:k]) for k, e in zip(picks, told, strict=True))
     return replace(log, info=info if annotated else ())
 
 
@@ -74,8 +74,7 @@ def tied_log() -> EventLog:
 
 def prefixes(*logs: EventLog, cases: int = 8) -> Iterator[Case]:
     """All prefixes, from the empty one to the whole, of the first cases of each log."""
-    chosen = (log[i] for log in logs for i in range(min(cases, len(log))))
-    return (case.prefix(n) for case in chosen for n in range(len(case) + 1))
+    return (log[i].prefix(n) for log in logs for i in range(min(cases, len(log))) for n in range(len(log[i]) + 1))
 
 
 def _renamed(log: EventLog) -> EventLog:
@@ -117,28 +116,26 @@ def _same(got: Ranking, wanted: Ranking) -> bool:
     place = {event: i for i, event in enumerate(got.events)}
     if place.keys() != set(wanted.events) or counts[0] != counts[1]:
         return False
+    shares = {event: (mine.get(event), theirs.get(event)) for event in place}
     moved = [(a, b) for a, b in combinations(wanted.events, 2) if place[a] > place[b]]
-    rounded = all(mine.get(a) != mine.get(b) or theirs.get(a) != theirs.get(b) for a, b in moved)
-    near = all(_close(theirs.get(a), theirs.get(b)) for a, b in moved)
-    return rounded and near and all(_close(mine.get(e), theirs.get(e)) for e in place)
+    tied = all(shares[a] != shares[b] and _close(shares[a][1], shares[b][1]) for a, b in moved)
+    return tied and all(_close(*pair) for pair in shares.values())
 
 
 def _require_same_state(got: Predictor, wanted: Predictor, asked: Iterable[Case], what: str) -> None:
     """Both answer alike after every prefix and hold equally much."""
     for prefix in asked:
-        mine, theirs = got.rank(prefix), wanted.rank(prefix)
-        assert _same(mine, theirs), f"{what}: after {list(prefix.types)} it says {mine} instead of {theirs}"
+        a, b = got.rank(prefix), wanted.rank(prefix)
+        assert _same(a, b), f"{what}: after {list(prefix.types)} it says {a} instead of {b}"
     assert got.states == wanted.states, f"{what}: it holds {got.states} states instead of {wanted.states}"
 
 
-def _require_distribution(predictor: Predictor, prefix: Case) -> Ranking:
+def _require_distribution(predictor: Predictor, prefix: Case) -> None:
     ranking = predictor.rank(prefix)
-    events, shares = ranking.events, ranking.probabilities
-    assert len(shares) == len(events), f"{len(shares)} probabilities for {len(events)} events in {ranking}"
-    assert len(set(events)) == len(events), f"an event is ranked twice in {ranking}"
-    assert all(0 <= p <= 1 for p in shares), f"a probability lies outside [0, 1] in {ranking}"
-    assert math.fsum(shares) <= 1 + TOLERANCE, f"the probabilities sum to {math.fsum(shares)} in {ranking}"
-    return ranking
+    assert len(ranking.probabilities) == len(ranking.events), f"not one probability per event in {ranking}"
+    assert len(set(ranking.events)) == len(ranking.events), f"an event is ranked twice in {ranking}"
+    assert all(0 <= p <= 1 for p in ranking.probabilities), f"a probability lies outside [0, 1] in {ranking}"
+    assert math.fsum(ranking.probabilities) <= 1 + TOLERANCE, f"the probabilities sum to more than 1 in {ranking}"
 
 
 def check_any_prefix_is_answered(factory: Factory) -> None:
@@ -165,7 +162,7 @@ def check_calibrated_covers_vocabulary(factory: Factory) -> None:
     logs = random_log(1), random_log(2, types=OTHER_TYPES)
     predictor, learned = _trained(factory, *logs), {t for log in logs for case in log for t in case.types}
     for prefix in prefixes(*logs) if predictor.calibrated else ():
-        missing = learned.difference(_require_distribution(predictor, prefix).events)
+        missing = learned.difference(predictor.rank(prefix).events)
         assert not missing, f"after {list(prefix.types)} it does not rank {sorted(missing)}, which it has learned"
 
 
@@ -187,10 +184,10 @@ def check_forget_undoes_learn(factory: Factory) -> None:
             wanted, got = _trained(factory, kept), _trained(factory, *learned)
             for part in parts:
                 got.forget(part)
-            _require_same_state(got, wanted, prefixes(kept, gone), f"{len(parts)} forgotten")
+            _require_same_state(got, wanted, prefixes(kept, gone), f"after forgetting {len(parts)} part(s)")
             for predictor in (wanted, got):
                 predictor.learn(tied_log())
-            _require_same_state(got, wanted, prefixes(kept, gone), f"{len(parts)} forgotten, others learned")
+            _require_same_state(got, wanted, prefixes(kept, gone), "learning on after forgetting")
 
 
 def check_forgetting_the_unlearned(factory: Factory) -> None:
@@ -238,7 +235,6 @@ def check_codes_do_not_matter(factory: Factory) -> None:
     _require_unmoved(factory, lambda prefix: concatenate([other, prefix.as_log()])[0], "codes are seen")
 
 
-# Every check of `check_predictor`, in the order in which they run.
 CHECKS: tuple[Check, ...] = (
     check_any_prefix_is_answered,
     check_probabilities,

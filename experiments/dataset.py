@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Meta
@@ -19,10 +19,11 @@ from sherpa.sources.compressed import bare_stem, bare_suffix, open_bytes
 from sherpa.sources.csv import read_csv
 from sherpa.sources.fields import FieldNames
 from sherpa.sources.frame import sort_by_time
+from sherpa.sources.statebench import read_trajectories
 from sherpa.sources.xes import read_xes
 from sherpa.terminal import OUTCOME_CODE
 
-Format = Literal["json", "jsonl", "csv", "xes"]
+Format = Literal["json", "jsonl", "csv", "xes", "statebench"]
 SplitName = Literal["train", "dev", "test"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _SUFFIX: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".xes": "xes"}
@@ -184,6 +185,8 @@ def load_dataset(
         log, report = read_xes(path, options.fields, parity=parity)
         skipped = {"unnamedEvents": report.unnamed_events, "emptyTraces": report.empty_traces}
         dataset = Dataset(bare_stem(path), str(path), kind, log, _sha256(path), skipped=skipped)
+    elif kind == "statebench":
+        dataset = _load_trajectories(path, parity)
     else:
         dataset = _load_json(path, kind, options.fields, parity)
     if parity:
@@ -192,6 +195,10 @@ def load_dataset(
 
 
 def _format_of(path: Path, options: ImportOptions) -> Format:
+    if options.format == "statebench":
+        if not path.is_dir():
+            raise DatasetError("is a file; the format statebench takes the folder of trajectories", file=path)
+        return options.format
     if path.is_dir():
         raise DatasetError("is a folder; a dataset is a file (validate-suite takes folders)", file=path)
     if options.format != "auto":
@@ -210,6 +217,28 @@ def _sha256(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def _load_trajectories(folder: Path, parity: bool) -> Dataset:
+    """A dataset of STATE-Bench trajectories; the domain is the workflow class."""
+    builder = LogBuilder(parity=parity)
+    cases = []
+    for found in read_trajectories(folder):
+        case_id = f"state-bench:{found.domain}:{found.task}"
+        for event_type, actor, outcome in found.steps:
+            builder.add(event_type, NO_INSTANT, OUTCOME_CODE[outcome], actor)
+        builder.end_case(case_id)
+        events = tuple(
+            DatasetEvent(type=event_type, actor=actor, outcome=cast("Outcome", outcome))
+            for event_type, actor, outcome in found.steps
+        )
+        said = CaseAnnotations(workflow_class=found.domain)
+        cases.append(DatasetCase(case_id=case_id, events=events, annotations=said))
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.json")):
+        digest.update(f"{path.relative_to(folder).as_posix()} {_sha256(path)}\n".encode())
+    log = replace(builder.build(), info=tuple(_info(case) for case in cases))
+    return Dataset(folder.name, str(folder), "statebench", log, digest.hexdigest(), cases=tuple(cases))
 
 
 # -- JSON ------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class SuiteEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forb
 
     path: Annotated[str, Meta(min_length=1)]
     name: str | None = None
-    format: Literal["auto", "json", "jsonl", "csv", "xes"] | None = None
+    format: Literal["auto", "json", "jsonl", "csv", "xes", "statebench"] | None = None
     case_field: str | None = None
     type_field: str | None = None
     timestamp_field: str | None = None

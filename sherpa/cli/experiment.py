@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from experiments.validation import Protocol, Thresholds
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
-Format = Literal["auto", "json", "jsonl", "csv", "xes"]
-FORMATS = ("auto", "json", "jsonl", "csv", "xes")
+Format = Literal["auto", "json", "jsonl", "csv", "xes", "statebench"]
+FORMATS = ("auto", "json", "jsonl", "csv", "xes", "statebench")
 
 
 @dataclass
