@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from baselines.predictor import Ranking
@@ -18,14 +19,22 @@ class Tally:
         self._counts: dict[str, int] = {}
 
     def add(self, events: Iterable[str], sign: int = 1) -> None:
-        for event in events:
-            count = self._counts.get(event, 0) + sign
-            if count < 0:
-                raise ValueError(f"{event!r} cannot be forgotten: it was not learned")
+        """Count the events, all or (where too much would be taken back) none."""
+        change = self.check(events, sign)
+        for event, times in change.items():
+            count = self._counts.get(event, 0) + sign * times
             if count:
                 self._counts[event] = count
             else:
                 del self._counts[event]
+
+    def check(self, events: Iterable[str], sign: int) -> Counter[str]:
+        """How often each event would be added; raises where too much would be taken back."""
+        change = Counter(events)
+        for event, times in change.items():
+            if self._counts.get(event, 0) + sign * times < 0:
+                raise ValueError(f"{event!r} cannot be forgotten: it was not learned")
+        return change
 
     def __bool__(self) -> bool:
         return bool(self._counts)

@@ -49,10 +49,16 @@ class LessonPrior:
     def _change(self, cases: EventLog | Case, sign: int) -> None:
         for case in each_case(cases):
             name, types = self._class_of(case), case.types
+            pairs: dict[tuple[str, str], list[str]] = {}
             for last, event in pairwise(types):
-                self._pairs.setdefault((name, last), Tally()).add((event,), sign)
+                pairs.setdefault((name, last), []).append(event)
+            for key, events in pairs.items():
+                # Look before anything is changed: a case is forgotten whole or not at all.
+                self._pairs.setdefault(key, Tally()).check(events, sign)
             self._classes.setdefault(name, Tally()).add(types[1:], sign)
             self._total.add(types[1:], sign)
+            for key, events in pairs.items():
+                self._pairs[key].add(events, sign)
 
     def rank(self, prefix: Case) -> Ranking:
         name = self._class_of(prefix)

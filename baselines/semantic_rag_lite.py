@@ -99,7 +99,7 @@ class SemanticRagLite:
             self._index.alive[first:last] = self._alive[first:last]
 
     def _key(self, case: Case) -> str:
-        return repr((case.types, self._texts(case)))
+        return repr((case.types, self._texts(case), case.case_id if self._see_case else None))
 
     def _texts(self, case: Case) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         info = case.info

@@ -130,12 +130,12 @@ def _require_same_state(got: Predictor, wanted: Predictor, asked: Iterable[Case]
     assert got.states == wanted.states, f"{what}: it holds {got.states} states instead of {wanted.states}"
 
 
-def _require_distribution(predictor: Predictor, prefix: Case) -> None:
-    ranking = predictor.rank(prefix)
-    assert len(ranking.probabilities) == len(ranking.events), f"not one probability per event in {ranking}"
+def _require_distribution(ranking: Ranking) -> None:
+    shares = ranking.probabilities
+    assert len(shares) == len(ranking.events), f"not one probability per event in {ranking}"
     assert len(set(ranking.events)) == len(ranking.events), f"an event is ranked twice in {ranking}"
-    assert all(0 <= p <= 1 for p in ranking.probabilities), f"a probability lies outside [0, 1] in {ranking}"
-    assert math.fsum(ranking.probabilities) <= 1 + TOLERANCE, f"the probabilities sum to more than 1 in {ranking}"
+    assert all(0 <= p <= 1 for p in shares), f"a probability lies outside [0, 1] in {ranking}"
+    assert math.fsum(shares) <= 1 + TOLERANCE, f"the probabilities sum to {math.fsum(shares)} in {ranking}"
 
 
 def check_any_prefix_is_answered(factory: Factory) -> None:
@@ -154,7 +154,7 @@ def check_probabilities(factory: Factory) -> None:
     for log in (_NOTHING, *logs):
         predictor.learn(log)
         for prefix in prefixes(*logs):
-            _require_distribution(predictor, prefix)
+            _require_distribution(predictor.rank(prefix))
 
 
 def check_calibrated_covers_vocabulary(factory: Factory) -> None:

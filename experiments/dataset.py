@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ SplitName = Literal["train", "dev", "test"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _SUFFIX: dict[str, Format] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".xes": "xes"}
 
+_MISSING_FIELD = re.compile(r"missing required field `(\w+)`")
 _DAY = 86_400 * 10**9
 _MINUTE = 60 * 10**9
 _PARITY_EPOCH = parse_instant("2026-01-01T00:00:00Z")
@@ -330,10 +332,15 @@ def _trimmed(value: Any) -> Any:
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list):
-        return [_trimmed(item) for item in value if not (isinstance(item, str) and not item.strip())]
+        return [_trimmed(item) for item in value if not _is_blank(item)]
     if isinstance(value, dict):
-        return {key: _trimmed(item) for key, item in value.items()}
+        return {key: _trimmed(item) for key, item in value.items() if not _is_blank(item)}
     return value
+
+
+def _is_blank(value: Any) -> bool:
+    """A text without content says nothing, as if it were not there."""
+    return isinstance(value, str) and not value.strip()
 
 
 def _member(head: dict[str, Any], key: str, kind: Callable[..., T] | Any, path: Path) -> Any:
@@ -364,6 +371,9 @@ def _convert(raw: Any, kind: type[T], path: Path, case: str, line: int | None = 
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
         field_name = place.strip("`").removeprefix("$").removeprefix(".")
+        missing = _MISSING_FIELD.search(problem)
+        if missing:
+            field_name = f"{field_name}.{missing.group(1)}".lstrip(".")
         raise DatasetError(problem, file=path, line=line, case=case, field=field_name or None) from None
 
 

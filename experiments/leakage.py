@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ def audit(log: EventLog, split: Split) -> dict[str, Any]:
     all_prefixes = np.bincount(prefix, minlength=width)
     all_whole = np.bincount(whole[whole >= 0], minlength=width)
 
+    all_ids = Counter(log.case_ids)
     steps = same = cases = copies = shared = 0
     for fold in split:
         if fold.train is None:
@@ -45,8 +47,11 @@ def audit(log: EventLog, split: Split) -> dict[str, Any]:
             rest = np.bincount(prefix[learned], minlength=width)
             ends = whole[fold.train]
             rest_whole = np.bincount(ends[ends >= 0], minlength=width)
-            learned_ids = {log.case_ids[i] for i in fold.train.tolist()}
-            shared += sum(log.case_ids[i] in learned_ids for i in fold.test.tolist())
+        tested_ids = Counter(log.case_ids[i] for i in fold.test.tolist())
+        learned_ids = Counter(log.case_ids[i] for i in fold.train.tolist()) if fold.train is not None else None
+        for case_id, times in tested_ids.items():
+            elsewhere = all_ids[case_id] - times if learned_ids is None else learned_ids[case_id]
+            shared += times if elsewhere > 0 else 0
         rows = _rows_of(log, fold.test)
         tested = rows[depth[rows] > 0]
         ends = whole[fold.test]

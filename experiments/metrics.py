@@ -166,9 +166,11 @@ def risk_counts(
         named += len(distinct)
         wanted += len(set(risks or ()))
         for risk in risks or ():
+            if (case, risk) in settled:
+                continue
+            settled.add((case, risk))
             warned = first_warning.get((case, risk))
-            if warned is not None and (case, risk) not in settled:
-                settled.add((case, risk))
+            if warned is not None:
                 leads.append(step - warned)
     return RiskCounts(annotated, wanted, named, true_positive, alarms, silent, mean(leads) if leads else None)
 

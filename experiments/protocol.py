@@ -206,9 +206,10 @@ def predict(
         dataset.name, predictor.name, predictor.calibrated, top, log, [dataset.group(i) for i in range(len(log))]
     )
     fitted: Predictor | None = None
+    can_forget = hasattr(predictor, "forget")
     for fold in split:
         small = fold.train is None and len(fold.test) <= max(1, int(len(log) * _REFIT_SHARE))
-        if small and hasattr(predictor, "forget"):
+        if small and can_forget:
             if fitted is None:
                 predictor.learn(log)
                 fitted = predictor
@@ -220,9 +221,14 @@ def predict(
                 predictor.learn(case)
         else:
             table.refitted += 1
-            fresh = factory()
-            fresh.learn(log.subset(split.train_of(fold, len(log))))
-            _test(table, fresh, fold, log, online, progress, timer)
+            known = log.subset(split.train_of(fold, len(log)))
+
+            def fit(known: EventLog = known) -> Predictor:
+                fitted = factory()
+                fitted.learn(known)
+                return fitted
+
+            _test(table, fit(), fold, log, online, progress, timer, None if can_forget else fit)
     return table
 
 
@@ -234,7 +240,9 @@ def _test(
     online: bool,
     progress: Progress | None,
     timer: Callable[[], int],
+    refit: Factory | None = None,
 ) -> None:
+    """Test one fold. `refit` gives a fresh fit for a predictor that cannot forget a prefix again."""
     for index in fold.test.tolist():
         case = log[index]
         for prefix, target in steps(case):
@@ -244,7 +252,9 @@ def _test(
             ranking = predictor.rank(prefix)
             latency = (timer() - begin) / 1000
             table.add(fold.name, prefix, target, ranking, predictor.states, latency)
-            if online:
+            if online and refit is not None:
+                predictor = refit()
+            elif online:
                 predictor.forget(prefix)
         if progress is not None:
             progress(1)

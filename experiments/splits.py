@@ -149,7 +149,8 @@ def temporal(log: EventLog, test_fraction: float, *, file: str | None = None) ->
         case = log.case_ids[int(filled[int(np.argmax(earliest == NO_INSTANT))])]
         raise SplitError("a temporal split needs the time of every event", file=file, case=case, field="timestamp")
     begins = np.sort(earliest)
-    place = min(len(filled) - 1, int(np.floor(len(filled) * (1 - test_fraction))))
+    # Rounded first: 10 · (1 − 0.8) is 1.9999… in binary.
+    place = min(len(filled) - 1, int(round(len(filled) * (1 - test_fraction), 9)))
     later = begins[place:][begins[place:] > latest.min()]
     if len(later) == 0:
         reason = "every case is still under way when the last one starts, so no cut separates past from future"

@@ -16,7 +16,7 @@ from experiments.splits import SPLITS
 from experiments.validation import Protocol, Thresholds, validate
 from sherpa.config import EngineConfig
 from sherpa.errors import DatasetError, SherpaError, SplitError
-from sherpa.sources.compressed import bare_stem, open_bytes
+from sherpa.sources.compressed import bare_stem, bare_suffix, open_bytes
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0)]
@@ -109,11 +109,12 @@ def load_suite(path: Path) -> Suite:
 
 def _is_suite(path: Path) -> bool:
     """True for a suite file that lies among the datasets of a folder."""
-    if path.suffix != ".json":
+    if bare_suffix(path) != ".json":
         return False
     try:
-        document = msgspec.json.decode(path.read_bytes())
-    except (msgspec.DecodeError, OSError, UnicodeDecodeError):
+        with open_bytes(path) as file:
+            document = msgspec.json.decode(file.read())
+    except (msgspec.DecodeError, SherpaError, UnicodeDecodeError, RecursionError):
         return False
     return isinstance(document, dict) and "datasets" in document and "cases" not in document
 

@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -99,11 +99,7 @@ def _check_distribution(values: Collection[float], what: str) -> None:
 
 
 def next_types(mixture: Mixture, belief: Belief, history: State) -> dict[str, float]:
-    """P(the case goes on, with t) = Σ_c belief_c · P_c(t | history), by type t.
-
-    `belief` is the posterior probability of each process. Dividing the values by their sum, which is the probability
-    of going on, conditions on a next event and changes no order.
-    """
+    """P(the case goes on, with t) = Σ_c belief_c · P_c(t | history), by type t; `belief` is the posterior of each c."""
     joint: dict[str, float] = {}
     for process, weight in zip(mixture.processes, belief, strict=True):
         for event_type, p in process.row(history).items() if weight > 0 else ():
@@ -153,25 +149,29 @@ def ideal_accuracy(mixture: Mixture, k: int, max_length: int = 80) -> IdealAccur
     return IdealAccuracy(hits / steps if steps else None, steps, left)
 
 
+def _steps(dataset: Mapping[str, Any], mixture: Mixture) -> Iterator[list[tuple[str, dict[str, float]]]]:
+    """By case, what came after each prefix of at least one event, with `next_types` of that prefix."""
+    for case in dataset["cases"]:
+        belief, steps = mixture.weights, []
+        history: State = ()
+        for event in case["events"]:
+            steps.append((event["type"], next_types(mixture, belief, history)))
+            belief = updated(mixture, belief, history, event["type"])
+            history = (*history, event["type"])[-2:]
+        yield steps[1:]
+
+
 def oracle_hits(dataset: Mapping[str, Any], mixture: Mixture, k: int) -> list[tuple[int, int]]:
     """(hits, steps) of the Bayes-optimal predictor, by case; ConfigError if one cannot come from the mixture."""
-    counts = []
-    for case in dataset["cases"]:
-        types = [event["type"] for event in case["events"]]
-        belief, hits = mixture.weights, 0
-        for at, event_type in enumerate(types):
-            history = tuple(types[max(0, at - 2) : at])
-            hits += at > 0 and event_type in _best(next_types(mixture, belief, history), k)
-            belief = updated(mixture, belief, history, event_type)
-        counts.append((hits, max(0, len(types) - 1)))
-    return counts
+    return [(sum(t in _best(p, k) for t, p in steps), len(steps)) for steps in _steps(dataset, mixture)]
 
 
-def oracle_accuracy(dataset: Mapping[str, Any], mixture: Mixture, k: int) -> float | None:
-    """Top-k accuracy of the Bayes-optimal predictor over all steps, None without steps; errors as `oracle_hits`."""
-    counts = oracle_hits(dataset, mixture, k)
-    steps = sum(n for _, n in counts)
-    return sum(h for h, _ in counts) / steps if steps else None
+def bayes_accuracy(dataset: Mapping[str, Any], mixture: Mixture, k: int) -> float | None:
+    """Highest top-k accuracy to expect from the prefixes x of a dataset, whatever came after them: the mean of Σ of the
+    k largest P(t | x, the case goes on). None without steps; ConfigError as in `oracle_hits`."""
+    rows = [joint for steps in _steps(dataset, mixture) for _, joint in steps]
+    shares = [math.fsum(joint[t] for t in _best(joint, k)) / math.fsum(joint.values()) for joint in rows]
+    return math.fsum(shares) / len(shares) if shares else None
 
 
 def _draw(rng: np.random.Generator, row: Row) -> str | None:
@@ -288,9 +288,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cases", type=int, default=60, help="number of cases")
     parser.add_argument("--output", type=Path, required=True, help="JSON file to write")
     options = parser.parse_args(arguments)
-    rng = np.random.default_rng(options.seed)
     try:
-        write_whole(options.output, encode(generate(WORKFLOWS, options.cases, rng, START)))
+        dataset = generate(WORKFLOWS, options.cases, np.random.default_rng(options.seed), START)
+        write_whole(options.output, encode(dataset))
     except SherpaError as error:
         parser.error(str(error))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -110,6 +111,8 @@ class VariableOrderMarkovModel:
         self._overlay_edges = 0
         self._edge_delta = 0
         self._pending: dict[bytes, tuple[int, Case]] = {}
+        self._learned: Counter[bytes] = Counter()
+        self._unhashed: list[EventLog | Case] = []
 
     # -- learning ----------------------------------------------------------------------------------------------
 
@@ -117,8 +120,10 @@ class VariableOrderMarkovModel:
         """Count the cases; returns self."""
         if isinstance(cases, EventLog) and cases.events > _BULK_EVENTS:
             self._set_base(merge(self.table(), self._count(cases)))
+            self._unhashed.append(cases)
             return self
         for case in _each_case(cases):
+            self._unhashed.append(case)
             self._change(case, +1)
         return self
 
@@ -130,7 +135,15 @@ class VariableOrderMarkovModel:
         ValueError
             If a case was not learned as it is; the model keeps what it had before that case.
         """
+        # Counts alone cannot tell whether this very case was learned. Its fingerprint can; fingerprints are made when
+        # something is forgotten for the first time, so that models which never forget do not pay for them.
+        self._learned.update(_fingerprint(case) for part in self._unhashed for case in _each_case(part))
+        self._unhashed = []
         for case in _each_case(cases):
+            key = _fingerprint(case)
+            if self._learned[key] == 0:
+                raise ValueError(f"case {case.case_id!r} cannot be forgotten: it was not learned as it is")
+            self._learned[key] -= 1
             self._change(case, -1)
         return self
 
@@ -150,8 +163,6 @@ class VariableOrderMarkovModel:
             held = self._overlay.get(state, {}).get(event)
             base_support = self._base_support(state, event) if held is None else held.base_support
             support = base_support + (0 if held is None else held.sums[0])
-            if support + sign * sums[0] < 0:
-                raise ValueError(f"case {case.case_id!r} cannot be forgotten: it was not learned as it is")
             planned.append((state, event, held, base_support, support, sums, responses))
         for state, event, held, base_support, support, sums, responses in planned:
             if held is None:
@@ -180,7 +191,7 @@ class VariableOrderMarkovModel:
 
     def _note(self, case: Case, sign: int) -> None:
         """Remember what the overlay stands for; opposite changes of one case cancel."""
-        key = hashlib.blake2b(case.fingerprint(), digest_size=16).digest()
+        key = _fingerprint(case)
         times = self._pending.get(key, (0, case))[0] + sign
         if times:
             self._pending[key] = (times, case)
@@ -257,6 +268,10 @@ class VariableOrderMarkovModel:
         if removed:
             table = subtract(table, self._count(concatenate(removed)))
         return table
+
+
+def _fingerprint(case: Case) -> bytes:
+    return hashlib.blake2b(case.fingerprint(), digest_size=16).digest()
 
 
 def _each_case(cases: EventLog | Case | Iterable[Case]) -> Iterable[Case]:

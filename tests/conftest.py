@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Time limits per example fail on a busy machine and say nothing about the code.
+settings.register_profile("project", deadline=None)
+settings.load_profile("project")
 
 PROJECT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("SHERPA_DATA", PROJECT.parent / "shared" / "data"))

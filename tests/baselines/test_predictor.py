@@ -10,7 +10,17 @@ import pytest
 
 from baselines import Predictor, ProceduralMemoryPredictor, Ranking
 from baselines.registry import BASELINES, baseline
-from baselines.testing import CHECKS, OTHER_TYPES, TYPES, check_predictor, plain_log, prefixes, random_log, tied_log
+from baselines.testing import (
+    CHECKS,
+    OTHER_TYPES,
+    TYPES,
+    check_case_is_not_seen,
+    check_predictor,
+    plain_log,
+    prefixes,
+    random_log,
+    tied_log,
+)
 from sherpa.collation import collation_key
 from sherpa.config import STRATEGIES, EngineConfig
 from sherpa.eventlog import Case, EventLog
@@ -46,49 +56,44 @@ def test_procedural_memory_without_raw_states_keeps_the_contract():
     check_predictor(memory("family-procedure", allow_raw_fallback=False))
 
 
+@pytest.mark.parametrize("annotations", [False, True], ids=["plain", "annotated"])
+@pytest.mark.parametrize("fallback", [True, False], ids=["fallback", "silent"])
 @pytest.mark.parametrize("name", BASELINES)
-def test_rivals_keep_the_contract(name):
-    check_predictor(baseline(name))
+def test_rivals_keep_the_contract(name, fallback, annotations):
+    check_predictor(baseline(name, fallback=fallback, annotations=annotations), sees_case=annotations)
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_rivals_that_see_annotations_keep_the_rest_of_the_contract(name):
-    check_predictor(baseline(name, annotations=True), sees_case=True)
-
-
-STRANGE = plain_log([("new", "file.read"), ("task.started", "file.read", "new", "task.completed")])
-FAMILIAR = plain_log([("task.started", "file.read", "task.completed"), ("task.failed", "file.read")])
+@pytest.mark.parametrize("name", ["workflow-class-ngram", "semantic-rag-lite", "textual-lesson-prior"])
+def test_annotated_rivals_do_see_the_case(name):
+    with pytest.raises(AssertionError, match="the case id or annotations are seen"):
+        check_case_is_not_seen(baseline(name, annotations=True))
 
 
 @pytest.mark.parametrize("factory", [*(baseline(name) for name in BASELINES), memory()], ids=[*BASELINES, "memory"])
-@pytest.mark.parametrize("index", range(len(STRANGE)), ids=["at the start", "in the middle"])
-def test_a_case_with_an_unlearned_event_cannot_be_forgotten_in_part(factory, index):
+def test_a_case_with_an_unlearned_event_cannot_be_forgotten_in_part(factory):
     """What `forget` refuses, it leaves alone: no count of the case may be gone."""
+    familiar = plain_log([("task.started", "file.read", "task.completed"), ("task.failed", "file.read")])
+    strange = plain_log([("task.started", "file.read", "new", "task.completed")])[0]
     predictor, untouched = factory(), factory()
-    predictor.learn(FAMILIAR)
-    untouched.learn(FAMILIAR)
+    predictor.learn(familiar)
+    untouched.learn(familiar)
     with suppress(ValueError):
-        predictor.forget(STRANGE[index])
-    assert [predictor.rank(p) for p in prefixes(FAMILIAR)] == [untouched.rank(p) for p in prefixes(FAMILIAR)]
+        predictor.forget(strange)
+    assert [predictor.rank(p) for p in prefixes(familiar)] == [untouched.rank(p) for p in prefixes(familiar)]
 
 
-@pytest.mark.parametrize(
-    "never_learned",
-    [
-        pytest.param(plain_log([("a", "b")]), id="part of a learned case"),
-        pytest.param(
-            EventLog.from_codes([0, 1, 2], [0, 3], ("a", "b", "c"), outcomes=[0, 0, 2]), id="with another outcome"
-        ),
-    ],
-)
-def test_a_case_that_was_not_learned_as_it_is_cannot_be_forgotten(never_learned):
-    """`VariableOrderMarkovModel.forget` promises a ValueError for it, and that the model keeps what it had."""
+def test_a_case_that_ended_otherwise_than_the_learned_one_cannot_be_forgotten():
+    """`VariableOrderMarkovModel.forget` promises a ValueError for a case that was not learned as it is.
+
+    No a b c failed among the learned, so that none is left of a → b that failed to be taken back.
+    """
     learned = plain_log([("a", "b", "c"), ("a", "c", "b")])
+    failed = EventLog.from_codes([0, 1, 2], [0, 3], ("a", "b", "c"), outcomes=[0, 0, 2])
     predictor, untouched = memory(min_support=1)(), memory(min_support=1)()
     predictor.learn(learned)
     untouched.learn(learned)
     with pytest.raises(ValueError, match="was not learned"):
-        predictor.forget(never_learned)
+        predictor.forget(failed)
     assert [predictor.rank(p) for p in prefixes(learned)] == [untouched.rank(p) for p in prefixes(learned)]
 
 
@@ -214,6 +219,20 @@ class PeeksAhead(LastEvent):
         if prefix.stop < log.offsets[prefix.index + 1]:
             return self.answer([log.vocabulary[log.codes[prefix.stop]]], [1.0])
         return super().rank(prefix)
+
+
+class ReadsLaterTexts(LastEvent):
+    """Reads what people said about the next event, which a prefix still carries."""
+
+    def rank(self, prefix):
+        later = prefix.info.event_texts[len(prefix) :]
+        return self.answer(later[0][:1], [1.0]) if later else super().rank(prefix)
+
+
+class SeesTheClass(LastEvent):
+    def rank(self, prefix):
+        name = prefix.info.workflow_class
+        return self.answer([name], [1.0]) if name else super().rank(prefix)
 
 
 class NeverForgets(LastEvent):
@@ -352,6 +371,8 @@ def test_a_right_predictor_passes(factory):
     ("factory", "expected"),
     [
         (ReadsCaseIds, {"case_is_not_seen"}),
+        (SeesTheClass, {"case_is_not_seen"}),
+        (ReadsLaterTexts, {"nothing_beyond_the_prefix"}),
         (KnowsTypesByCode, {"codes_do_not_matter"}),
         (NeverForgets, {"forget_undoes_learn"}),
         (ForgetsTheLastStepOnly, {"forget_undoes_learn"}),

@@ -12,6 +12,7 @@ import pytest
 from experiments.dataset import Dataset, ImportOptions, dataset_files, load_dataset
 from sherpa.errors import DatasetError, SourceError
 from sherpa.instants import NO_INSTANT, parse_instant
+from sherpa.sources.fields import FieldNames
 from sherpa.terminal import FAILURE, SUCCESS, UNKNOWN
 
 
@@ -117,6 +118,38 @@ def test_the_hash_is_that_of_the_bytes_of_the_file(tmp_path):
     assert load_dataset(again).sha256 != load_dataset(path).sha256
 
 
+def test_the_hash_of_a_gzipped_file_is_that_of_its_packed_bytes(tmp_path):
+    packed = gzip.compress(json.dumps({"cases": [case("one", "a")]}).encode(), mtime=0)
+    assert load_dataset(save(tmp_path, packed, "data.json.gz")).sha256 == hashlib.sha256(packed).hexdigest()
+
+
+def test_unknown_keys_are_passed_over_at_every_level(tmp_path):
+    odd = {"colour": "red", "size": [1, {"deep": None}]}
+    step = {"step": 1, "expectedNext": ["b"], **odd}
+    notes = {"workflowClass": "research", "expectations": {"nextByStep": [step], **odd}, **odd}
+    cases = [{"caseId": "one", "events": [event("a", **odd), event("b")], "annotations": notes, **odd}]
+    dataset = load_dataset(save(tmp_path, {"cases": cases, **odd}))
+    assert sequences(dataset) == [("one", ("a", "b"))]
+    assert dataset.group(0) == "research"
+    assert dataset.annotations(0).expectations.next_by_step[0].expected_next == ("b",)
+
+
+def test_a_projection_reaches_the_log_as_procedure_and_family(tmp_path):
+    said = {"version": "draft-v1", "source": "manual", "taskClass": "code-fix", "operation": "tool-run"}
+    events = [event("a"), event("b", projection=said)]
+    log = load_dataset(save(tmp_path, {"cases": [{"caseId": "one", "events": events}]})).log
+    assert [(f.procedure, f.family) for f in log[0].recent(2)] == [(None, None), ("execute", "code-fix")]
+
+
+@pytest.mark.parametrize("name", ["data.json", "data.jsonl"])
+def test_members_of_single_events_may_have_other_names(tmp_path, name):
+    rows = [{"ticket": "t1", "step": "b", "at": "2026-01-01T02:00:00Z"}]
+    rows += [{"ticket": "t1", "step": "a", "at": "2026-01-01T01:00:00Z"}]
+    path = save(tmp_path, rows if name.endswith("json") else lines(*rows), name)
+    fields = FieldNames(case="ticket", type="step", timestamp="at")
+    assert sequences(load_dataset(path, ImportOptions(fields=fields))) == [("t1", ("a", "b"))]
+
+
 # -- text ------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +251,60 @@ def test_annotated_risks_and_class_are_what_a_rival_may_read(tmp_path):
     assert (info.workflow_class, info.risks) == ("research", ("x", "y", "x"))
 
 
+def words(texts: tuple[str, ...]) -> set[str]:
+    """Texts without the empty ones, which hold no word."""
+    return {text for text in texts if text}
+
+
+def test_the_texts_of_a_case_are_its_ids_labels_class_notes_and_blockers(tmp_path):
+    notes = {
+        "workflowClass": "research",
+        "taskBoundaries": [{"startStep": 1, "title": "a title", "reason": "a reason"}],
+        "blockers": [{"step": 1, "type": "timeout", "detail": "slow disk"}, {"step": 2, "type": "approval"}],
+        "expectations": {"nextByStep": [{"step": 1, "expectedNext": ["n"], "note": "a remark"}]},
+        "notes": ["first note", "second note"],
+    }
+    full = case("one", "a", "b", labels=["x", "y"], sourceTrace="trace-7", annotations=notes)
+    dataset = load_dataset(save(tmp_path, {"cases": [full, case("two", "c")]}))
+    told = {"one", "trace-7", "x", "y", "research", "first note", "second note", "timeout", "slow disk", "approval"}
+    assert words(dataset.log[0].info.texts) == told
+    assert words(dataset.log[1].info.texts) == {"two"}
+
+
+def test_the_texts_of_an_event_are_its_source_type_actor_outcome_labels_entities_and_projection(tmp_path):
+    projection = {
+        "version": "draft-v1",
+        "source": "manual",
+        "provider": "someone",
+        "taskClass": "code-fix",
+        "intent": "investigate",
+        "operation": "tool-run",
+        "artifactClass": "service",
+        "blockerType": "timeout",
+        "entityRoles": ["owner", "reviewer"],
+    }
+    full = event(
+        "b",
+        eventId="e-1",
+        ts="2026-01-01T01:00:00Z",
+        source="chat",
+        actor="user",
+        outcome="failure",
+        labels=["l"],
+        entities=["n"],
+        projection=projection,
+        meta={"k": "v"},
+    )
+    early = event("a", ts="2026-01-01T00:00:00Z", actor="agent", outcome="unknown", source="log")
+    log = load_dataset(save(tmp_path, {"cases": [{"caseId": "one", "events": [full, early]}]})).log
+    told = {"chat", "b", "user", "failure", "l", "n", "code-fix", "investigate", "tool-run", "service", "timeout"}
+    assert log[0].types == ("a", "b")
+    assert [words(t) for t in log[0].info.event_texts] == [
+        {"log", "a", "agent", "unknown"},
+        told | {"owner", "reviewer"},
+    ]
+
+
 @pytest.mark.parametrize(
     ("notes", "field"),
     [
@@ -302,7 +389,7 @@ def test_two_events_may_share_an_id(tmp_path):
         ({"name": "x"}, None, "cases"),
         ({"cases": {"one": []}}, None, "cases"),
         ({"cases": [case("one", "a"), 5]}, "#2", None),
-        ({"cases": [{"events": [event("a")]}]}, "#1", None),
+        ({"cases": [{"events": [event("a")]}]}, "#1", "caseId"),
         ({"cases": [{"caseId": 5, "events": [event("a")]}]}, "5", "caseId"),
         ({"cases": [{"caseId": "  ", "events": [event("a")]}]}, "#1", "caseId"),
         ({"cases": [{"caseId": "one", "events": "a"}]}, "one", "events"),
@@ -315,7 +402,7 @@ def test_two_events_may_share_an_id(tmp_path):
         ([event("a", caseId="one"), event(5, caseId="one")], "one", "type"),
         ([event("a")], None, "caseId"),
         ([event("a", caseId=7)], None, "caseId"),
-        ([3], None, "caseId"),
+        ([3], None, None),
         ({"split": "half", "cases": [case("one", "a")]}, None, "split"),
         ({"notes": "x", "cases": [case("one", "a")]}, None, "notes"),
     ],
@@ -356,7 +443,11 @@ def test_unreadable_json_is_refused(tmp_path, content):
 
 @pytest.mark.parametrize(
     ("bad", "case_id", "field"),
-    [({"type": "b"}, None, "caseId"), ({"caseId": "one"}, "one", None), ({"caseId": "one", "type": 5}, "one", "type")],
+    [
+        ({"type": "b"}, None, "caseId"),
+        ({"caseId": "one"}, "one", "type"),
+        ({"caseId": "one", "type": 5}, "one", "type"),
+    ],
 )
 def test_a_bad_line_is_named(tmp_path, bad, case_id, field):
     error = refusal(save(tmp_path, lines(event("a", caseId="one"), bad), "data.jsonl"))
@@ -413,6 +504,46 @@ def test_xes_counts_what_it_skips(tmp_path):
     dataset = load_dataset(save(tmp_path, f"<log>{trace}<trace/></log>", "data.xes"))
     assert sequences(dataset) == [("one", ("a",))]
     assert (dataset.format, dataset.skipped) == ("xes", {"unnamedEvents": 1, "emptyTraces": 1})
+
+
+def trajectories(folder: Path, talks: dict[str, list[dict[str, object]]]) -> Path:
+    """A folder of conversations, by relative path without suffix."""
+    for name, talk in talks.items():
+        path = folder / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"conversation": talk}))
+    return folder
+
+
+STATEBENCH = ImportOptions(format="statebench")
+TALK: list[dict[str, object]] = [
+    {"role": "user", "content": "please"},
+    {"role": "assistant", "tool_calls": [{"name": "go", "result": {"error": "no"}}, {"name": "go", "result": {}}]},
+    {"role": "user", "content": "and?"},
+    {"role": "assistant", "content": "done"},
+]
+
+
+def test_trajectories_are_cases_of_their_domain(tmp_path):
+    dataset = load_dataset(trajectories(tmp_path / "runs", {"travel/t2": [], "shop/t1": TALK}), STATEBENCH)
+    asked = ("task.requested", "tool.go", "tool.go", "message.user", "message.assistant", "task.ended")
+    assert sequences(dataset) == [("state-bench:shop:t1", asked), ("state-bench:travel:t2", ("task.ended",))]
+    assert [dataset.group(i) for i in range(2)] == ["shop", "travel"]
+    assert dataset.log.outcomes.tolist()[:3] == [UNKNOWN, FAILURE, SUCCESS]
+    assert (dataset.name, dataset.format, len(dataset.cases)) == ("runs", "statebench", 2)
+
+
+def test_the_hash_of_trajectories_depends_on_names_and_bytes_alone(tmp_path):
+    one = load_dataset(trajectories(tmp_path / "one", {"shop/t1": TALK}), STATEBENCH)
+    same = load_dataset(trajectories(tmp_path / "same", {"shop/t1": TALK}), STATEBENCH)
+    renamed = load_dataset(trajectories(tmp_path / "renamed", {"shop/t2": TALK}), STATEBENCH)
+    shorter = load_dataset(trajectories(tmp_path / "shorter", {"shop/t1": TALK[:1]}), STATEBENCH)
+    assert same.sha256 == one.sha256
+    assert len({one.sha256, renamed.sha256, shorter.sha256}) == 3
+
+
+def test_trajectories_are_a_folder_and_no_file(tmp_path):
+    assert "folder" in refusal(save(tmp_path, "[]"), STATEBENCH).problem
 
 
 def test_dataset_files_are_found_at_any_depth_in_collation_order(tmp_path):

@@ -59,7 +59,8 @@ def test_the_joined_dataset_carries_the_name_of_the_tested_one(tmp_path):
 
 
 def test_annotations_and_texts_stay_with_their_cases(tmp_path):
-    first, tested = save(tmp_path, "first", "ab", "c", workflow="red"), save(tmp_path, "tested", "ab", workflow="blue")
+    first = save(tmp_path, "first", "ab", "c", workflow="red")
+    tested = save(tmp_path, "tested", "ab", workflow="blue")
     joined, _ = join([first], tested)
     assert [joined.group(i) for i in range(3)] == ["red", "red", "blue"]
     assert [case.info.workflow_class for case in joined.log] == ["red", "red", "blue"]

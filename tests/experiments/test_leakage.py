@@ -81,7 +81,9 @@ def test_a_whole_case_inside_a_longer_one_is_no_duplicate():
     assert found["duplicateCaseShare"] == 0.0
 
 
-@pytest.mark.parametrize("log", [TWINS, plain_log([]), plain_log(["", ""])], ids=["no folds", "no cases", "no events"])
+@pytest.mark.parametrize(
+    "log", [TWINS, plain_log([]), plain_log(["", ""])], ids=["without folds", "without cases", "without events"]
+)
 def test_what_was_not_tested_has_no_share(log):
     found = audit(log, Split("temporal", []))
     assert (found["identicalPrefixShare"], found["duplicateCaseShare"]) == (None, None)

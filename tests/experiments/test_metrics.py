@@ -173,10 +173,10 @@ def counts(*rows: tuple[int, int, str], expected: dict[tuple[int, int], str]) ->
 
 
 def test_risks_are_counted_per_item_over_annotated_steps_and_alarms_over_silent_ones():
-    """Annotated: (0, 1) x y, (0, 3) z, (1, 1) nothing. Not annotated: (0, 2), (1, 2)."""
+    """Annotated: (0, 1) x y, (0, 3) z, (1, 1) nothing. Not annotated: (0, 2) with two warnings, one alarm; (1, 2)."""
     found = counts(
         (0, 1, "xab"),
-        (0, 2, "c"),
+        (0, 2, "cd"),
         (0, 3, ""),
         (1, 1, "d"),
         (1, 2, ""),

@@ -12,6 +12,7 @@ from baselines import ProceduralMemoryPredictor, Ranking
 from baselines.global_majority import GlobalMajority
 from baselines.testing import plain_log, random_log
 from experiments import Dataset, Fold, Predictions, Split, make_split, run
+from experiments.dataset import CaseAnnotations, DatasetCase
 from experiments.protocol import predict, steps
 from sherpa.config import STRATEGIES, EngineConfig
 from sherpa.eventlog import EventLog
@@ -85,19 +86,27 @@ def untimed(table: Predictions) -> dict[str, list]:
     return {name: table.columns[name] for name in UNTIMED}
 
 
-def refitted(log: EventLog, split: Split, factory) -> Predictions:
-    """The table as a fresh predictor for every fold fills it."""
+def refitted(log: EventLog, split: Split, factory, *, online: bool = False) -> Predictions:
+    """The table as a fresh predictor for every fold fills it; online it is fresh for every step."""
     table = Predictions("toy", "", False, TOP, log, [None] * len(log))
     for fold in split:
         tested = set(fold.test.tolist())
-        fresh = factory()
         learned = [i for i in range(len(log)) if i not in tested] if fold.train is None else fold.train.tolist()
-        for index in learned:
-            fresh.learn(log[index])
+
+        def fit(factory=factory, learned=learned):
+            made = factory()
+            for index in learned:
+                made.learn(log[index])
+            return made
+
+        fresh = fit()
         for index in fold.test.tolist():
             case = log[index]
             for length in range(1, len(case)):
                 prefix = case.prefix(length)
+                if online:
+                    fresh = fit()
+                    fresh.learn(prefix)
                 table.add(fold.name, prefix, case.types[length], fresh.rank(prefix), fresh.states, 0.0)
     return table
 
@@ -176,6 +185,15 @@ def test_online_learns_the_earlier_steps_of_the_tested_case(online, ranks):
     split = make_split("leave-one-case-out", REPEATS)
     table = predict(dataset(REPEATS), split, memory(fallback=False), online=online)
     assert table.columns["rank_of_target"] == ranks
+
+
+@pytest.mark.parametrize("split", ["leave-one-case-out", "k-fold"])
+@pytest.mark.parametrize("factory", [*(memory(s) for s in STRATEGIES), GlobalMajority], ids=[*STRATEGIES, "majority"])
+def test_online_equals_learning_the_others_and_the_prefix_afresh_at_every_step(split, factory):
+    log = random_log(27, cases=9)
+    made = make_split(split, log, folds=3)
+    table = predict(dataset(log), made, factory, top=TOP, online=True)
+    assert untimed(table) == untimed(refitted(log, made, factory, online=True))
 
 
 def test_online_works_for_a_predictor_without_forget():
@@ -293,6 +311,17 @@ def test_the_data_frame_has_the_columns_of_the_record_and_a_row_per_predictor_an
     assert set(frame["dataset"]) == {"toy"}
     assert frame["group"].isna().all()
     assert not frame["abstained"].any()
+
+
+def test_the_data_frame_names_the_class_of_each_case():
+    log = plain_log(["ab", "ab", "ab"])
+    cases = tuple(
+        DatasetCase(case_id=i, events=(), annotations=CaseAnnotations(workflow_class=c))
+        for i, c in zip(log.case_ids, ["red", None, "blue"], strict=True)
+    )
+    held = Dataset("toy", "toy.json", "json", log, "0" * 64, cases=cases)
+    frame = run(held, make_split("leave-one-case-out", log), [says("p", "b")]).to_pandas()
+    assert [None if pd.isna(g) else g for g in frame["group"]] == ["red", None, "blue"]
 
 
 def test_a_silent_predictor_beside_one_that_speaks_makes_one_data_frame():

@@ -127,7 +127,7 @@ def test_a_case_that_ends_at_the_cut_is_not_learned():
 
 
 def test_the_cut_moves_on_until_some_case_has_ended():
-    """Half of four cases: the cut would be at 2 h, where none has ended; the next start after the first end is 5 h."""
+    """Half of four cases: the cut would be at 2 h, where none has ended; the next start after an end is 5 h."""
     split = temporal(timed((0, 4), (1, 9), (2, 9), (5, 6)), 0.5)
     assert folds(split, 4) == [("temporal", [0], [3])]
     assert split.dropped == 2
@@ -224,3 +224,16 @@ def test_nothing_is_learned_that_ends_after_a_tested_case_starts(spans, fraction
     log = timed(*((a, a + b) for a, b in spans))
     for _, train, test in folds(temporal(log, fraction), len(log)):
         assert max(sum(spans[i]) for i in train) < min(spans[i][0] for i in test)
+
+
+@given(
+    ids=st.lists(st.sampled_from("uvwxyz"), min_size=4, max_size=16).filter(lambda ids: len(set(ids)) >= 3),
+    kind=st.sampled_from(["leave-one-case-out", "k-fold"]),
+    seed=st.integers(0, 99),
+)
+def test_no_id_is_on_both_sides_and_every_case_is_tested_once(ids, kind, seed):
+    split = make_split(kind, log_of(*ids), folds=3, rng=np.random.default_rng(seed))
+    made = folds(split, len(ids))
+    for _, train, test in made:
+        assert not {ids[i] for i in train} & {ids[i] for i in test}
+    assert sorted(i for _, _, test in made for i in test) == list(range(len(ids)))

@@ -20,11 +20,11 @@ from experiments.synthetic import (
     Attributes,
     Mixture,
     WorkflowProcess,
+    bayes_accuracy,
     encode,
     generate,
     ideal_accuracy,
     main,
-    oracle_accuracy,
     oracle_hits,
 )
 from sherpa.errors import ConfigError
@@ -138,7 +138,9 @@ def test_truncated_mass_by_hand():
 def test_without_a_second_event_there_is_no_accuracy():
     single = Mixture((process("single", {(): {"a": 1.0}, ("a",): {None: 1.0}}),), (1.0,))
     assert ideal_accuracy(single, 1).accuracy is None
-    assert oracle_accuracy(generate(single, 3, np.random.default_rng(0), START), single, 1) is None
+    dataset = generate(single, 3, np.random.default_rng(0), START)
+    assert oracle_hits(dataset, single, 1) == [(0, 0)] * 3
+    assert bayes_accuracy(dataset, single, 1) is None
 
 
 @pytest.mark.parametrize(("k", "max_length"), [(0, 10), (1, 0)])
@@ -189,15 +191,38 @@ def test_oracle_comes_within_three_standard_errors_of_the_ideal(k):
     hits, steps = np.array(oracle_hits(dataset, WORKFLOWS, k), dtype=float).T
     ratio = hits.sum() / steps.sum()
     error = math.sqrt(((hits - ratio * steps) ** 2).sum()) / steps.sum()
-    assert ratio == oracle_accuracy(dataset, WORKFLOWS, k)
+    ideal = ideal_accuracy(WORKFLOWS, k).accuracy
     assert 0 < error < 0.005
-    assert abs(ratio - ideal_accuracy(WORKFLOWS, k).accuracy) < 3 * error
+    assert abs(ratio - ideal) < 3 * error
+    assert abs(bayes_accuracy(dataset, WORKFLOWS, k) - ideal) < 3 * error
 
 
-def test_oracle_refuses_a_case_from_elsewhere():
-    dataset = {"cases": [{"caseId": "odd", "events": [{"type": "request.received"}, {"type": "task.completed"}]}]}
+def cases_of(*cases):
+    return {"cases": [{"events": [{"type": t} for t in types]} for types in cases]}
+
+
+def test_oracle_hits_by_hand():
+    """The toy names b after a, d after a b and e after a c; an empty case and a single event have no steps."""
+    dataset = cases_of("abd", "ace", "acd", "a", "")
+    assert oracle_hits(dataset, TOY, 1) == [(2, 2), (1, 2), (0, 2), (0, 0), (0, 0)]
+    assert oracle_hits(dataset, TOY, 2) == [(2, 2), (2, 2), (2, 2), (0, 0), (0, 0)]
+
+
+def test_bayes_accuracy_by_hand():
+    """From the table of the toy: b after a 0.66 of 1, d after a b 0.27 of 0.39, e after a c 0.224 of 0.34.
+
+    What came in fact does not matter: a c d is as good as a c e.
+    """
+    assert bayes_accuracy(cases_of("abd"), TOY, 1) == pytest.approx((0.66 + 0.27 / 0.39) / 2)
+    expected = (3 * 0.66 + 0.27 / 0.39 + 2 * 0.224 / 0.34) / 6
+    assert bayes_accuracy(cases_of("abd", "ace", "acd", "a", ""), TOY, 1) == pytest.approx(expected)
+    assert bayes_accuracy(cases_of("abd", "ace"), TOY, 2) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("accuracy", [oracle_hits, bayes_accuracy])
+def test_a_case_from_elsewhere_is_refused(accuracy):
     with pytest.raises(ConfigError, match=r"task\.completed"):
-        oracle_accuracy(dataset, WORKFLOWS, 1)
+        accuracy(cases_of(["request.received", "task.completed"]), WORKFLOWS, 1)
 
 
 # -- generation ------------------------------------------------------------------------------------------------

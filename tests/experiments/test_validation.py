@@ -149,7 +149,8 @@ def test_support_counts_matched_states_alone(report):
 
 
 def test_matches_are_listed_by_occurrence_then_longest_first(report):
-    rows = [(r["mode"], r["matchedOrder"], r["occurrences"], r["share"]) for r in report["research"]["matchBreakdown"]]
+    found = report["research"]["matchBreakdown"]
+    rows = [(r["mode"], r["matchedOrder"], r["occurrences"], r["share"]) for r in found]
     assert rows == [("raw", 1, 3, 0.429), ("raw", 2, 2, 0.286), ("fallback", 0, 2, 0.286)]
 
 
