@@ -14,8 +14,9 @@ from msgspec import Meta
 
 from sherpa.errors import DatasetError
 from sherpa.event import Outcome, Projection
-from sherpa.eventlog import CaseInfo, EventLog, LogBuilder
+from sherpa.eventlog import CaseInfo, EventLog
 from sherpa.instants import NO_INSTANT, parse_instant
+from sherpa.logbuilder import LogBuilder
 from sherpa.sources.compressed import bare_stem, bare_suffix, open_bytes
 from sherpa.sources.csv import read_csv
 from sherpa.sources.fields import FieldNames

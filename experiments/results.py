@@ -26,9 +26,9 @@ from experiments.report import to_markdown, write_report
 from experiments.report.markdown import DECISION_HEAD, decision_row, percent, table
 from experiments.suite import load_suite, validate_suite
 from experiments.validation import Protocol
+from sherpa.answers import integral
 from sherpa.config import EngineConfig
 from sherpa.instants import NANOS_PER_MS, format_instant
-from sherpa.queries import integral
 
 FIXTURES = Path("fixtures/validation")
 GATE_DATASETS = ("synthetic-workflows.json", "openclaw-realish.json")

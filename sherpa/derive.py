@@ -12,8 +12,9 @@ from sherpa.branches import Branch, Branches
 from sherpa.config import EngineConfig
 from sherpa.counting import NO_MAX, NO_MIN, SUMS, CountTable, count
 from sherpa.event import Event
-from sherpa.eventlog import EventLog, case_order, group_cases
+from sherpa.eventlog import EventLog
 from sherpa.instants import NANOS_PER_MS, NO_INSTANT, format_instant
+from sherpa.logbuilder import case_order, group_cases
 from sherpa.projection.states import join_state
 from sherpa.queries import branch_risks
 from sherpa.rounding import round_half_up

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sherpa.event import Event, Projection
-from sherpa.instants import NANOS_PER_MS, NO_INSTANT, parse_instant
-from sherpa.projection import PROCEDURES, Facets, procedure_atom, running_families, token_text
+from sherpa.instants import NANOS_PER_MS, NO_INSTANT
+from sherpa.projection import PROCEDURES, Facets, procedure_atom, token_text
 from sherpa.terminal import OUTCOME_CODE, OUTCOMES, terminal_outcomes
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
 USER_MESSAGE = "message.user."
-_PROCEDURE_CODE = {name: code for code, name in enumerate(PROCEDURES)}
+PROCEDURE_CODE = {name: code for code, name in enumerate(PROCEDURES)}
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class EventLog:
 
         outcome = column(outcomes, np.int8, 0)
         if procedures is None:
-            by_type = [_PROCEDURE_CODE.get(procedure_atom(t) or "", -1) for t in vocabulary]
+            by_type = [PROCEDURE_CODE.get(procedure_atom(t) or "", -1) for t in vocabulary]
             procedures = np.array(by_type, dtype=np.int8)[code] if size else np.empty(0, np.int8)
         return cls(
             vocabulary=tuple(vocabulary),
@@ -179,6 +179,8 @@ class EventLog:
     @classmethod
     def from_events(cls, cases: Iterable[tuple[str, Sequence[Event]]], *, parity: bool = False) -> EventLog:
         """A log from cases whose events are already in order."""
+        from sherpa.logbuilder import LogBuilder
+
         builder = LogBuilder(parity=parity)
         for case_id, events in cases:
             for event in events:
@@ -195,6 +197,8 @@ class EventLog:
     @classmethod
     def from_ledger(cls, events: Iterable[Event], *, parity: bool = False) -> EventLog:
         """A log from events in any order: inside a case by instant, then by sequence number (`case_order`)."""
+        from sherpa.logbuilder import group_cases
+
         return cls.from_events(group_cases(events, parity=parity), parity=parity)
 
     @classmethod
@@ -399,108 +403,6 @@ class Case:
             repr([log.response_vocabulary[r] if r >= 0 else None for r in log.responses[rows].tolist()]).encode(),
         ]
         return b"\0".join(parts)
-
-
-class LogBuilder:
-    """Collects events case by case and codes them; used by every row-wise source."""
-
-    def __init__(self, *, parity: bool = False) -> None:
-        self._parity = parity
-        self._types: dict[str, int] = {}
-        self._responses: dict[str, int] = {}
-        self._families: dict[str, int] = {}
-        self._atoms: dict[tuple[str | None, ...], int] = {}
-        self._case_ids: list[str] = []
-        self._offsets = [0]
-        self._codes: list[int] = []
-        self._instants: list[int] = []
-        self._outcomes: list[int] = []
-        self._response_codes: list[int] = []
-        self._procedures: list[int] = []
-        self._family_codes: list[int] = []
-        self._classes: list[str | None] = []
-
-    def add(
-        self,
-        event_type: str,
-        instant: int,
-        outcome: int,
-        actor: str = "agent",
-        projection: Projection | None = None,
-    ) -> None:
-        """Append an event to the case that is being built."""
-        self._codes.append(self._types.setdefault(event_type, len(self._types)))
-        self._instants.append(instant)
-        self._outcomes.append(outcome)
-        if actor == "user":
-            key = event_type.removeprefix(USER_MESSAGE)
-            self._response_codes.append(self._responses.setdefault(key, len(self._responses)))
-        else:
-            self._response_codes.append(-1)
-        signature: tuple[str | None, ...] = (event_type,)
-        if projection is not None:
-            signature = (
-                event_type,
-                projection.operation,
-                projection.intent,
-                projection.task_class,
-                projection.artifact_class,
-            )
-        atom = self._atoms.get(signature)
-        if atom is None:
-            name = procedure_atom(event_type, *signature[1:])
-            atom = self._atoms[signature] = -1 if name is None else _PROCEDURE_CODE[name]
-        self._procedures.append(atom)
-        self._classes.append(None if projection is None else projection.task_class)
-
-    def end_case(self, case_id: str) -> None:
-        """Close the case; the next event opens another."""
-        classes, self._classes = self._classes, []
-        if any(classes):
-            for family in running_families(classes):
-                code = -1 if family is None else self._families.setdefault(family, len(self._families))
-                self._family_codes.append(code)
-        else:
-            self._family_codes.extend([-1] * len(classes))
-        self._case_ids.append(case_id)
-        self._offsets.append(len(self._codes))
-
-    def build(self) -> EventLog:
-        """The log of all closed cases."""
-        return EventLog.from_codes(
-            np.array(self._codes, dtype=np.int32),
-            np.array(self._offsets, dtype=np.int64),
-            tuple(self._types),
-            case_ids=self._case_ids,
-            instants=np.array(self._instants, dtype=np.int64),
-            outcomes=np.array(self._outcomes, dtype=np.int8),
-            responses=np.array(self._response_codes, dtype=np.int32),
-            response_vocabulary=tuple(self._responses),
-            procedures=np.array(self._procedures, dtype=np.int8),
-            families=np.array(self._family_codes, dtype=np.int32),
-            family_vocabulary=tuple(self._families),
-            parity=self._parity,
-        )
-
-
-def group_cases(events: Iterable[Event], *, parity: bool = False) -> list[tuple[str, list[Event]]]:
-    """Events by case, cases in code-point order of their ids, events of a case in order."""
-    cases: dict[str, list[Event]] = {}
-    for event in events:
-        cases.setdefault(event.case_id, []).append(event)
-    return [(case_id, case_order(cases[case_id], parity=parity)) for case_id in sorted(cases)]
-
-
-def case_order(events: Iterable[Event], *, parity: bool = False) -> list[Event]:
-    """Events of one case in order: by instant, equal instants by arrival.
-
-    The original compares the text of the times and breaks ties by event id (`parity`).
-    """
-    if parity:
-        from sherpa.collation import collation_key
-
-        return sorted(events, key=lambda e: (collation_key(e.ts), collation_key(e.event_id)))
-    return sorted(events, key=lambda e: (parse_instant(e.ts), e.seq if isinstance(e.seq, int) else 0))
 
 
 def milliseconds(instants: Int64) -> Int64:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from sherpa.answers import WorkflowNext, WorkflowOutcomes, WorkflowRecall, WorkflowState
 from sherpa.config import EngineConfig
 from sherpa.errors import ConfigError, LedgerError, StoreError
 from sherpa.event import Event, Projection, read_event
@@ -19,17 +20,7 @@ from sherpa.instants import NANOS_PER_MS, format_instant
 from sherpa.ledger import Appended, Ledger, LedgerReport
 from sherpa.projection.ontology import procedure_atom, running_families
 from sherpa.projection.states import Facets
-from sherpa.queries import (
-    RecallMode,
-    WorkflowNext,
-    WorkflowOutcomes,
-    WorkflowRecall,
-    WorkflowState,
-    workflow_next,
-    workflow_outcomes,
-    workflow_recall,
-    workflow_state,
-)
+from sherpa.queries import RecallMode, workflow_next, workflow_outcomes, workflow_recall, workflow_state
 from sherpa.store import GraphStore, to_json_text
 
 _COUNTED = ("max_order", "state_strategy", "allow_raw_fallback", "parity", "default_order", "require_projection")

@@ -11,7 +11,7 @@ from experiments.files import write_whole
 from experiments.report.figures import draw_figures
 from experiments.report.html import to_html
 from experiments.report.markdown import to_markdown
-from sherpa.queries import integral
+from sherpa.answers import integral
 
 
 def record_bytes(record: dict[str, Any]) -> bytes:

@@ -68,7 +68,7 @@ class Settings:
 
     def json_bytes(self, value: Any) -> bytes:
         """A JSON document: two spaces, integral numbers without a decimal point, a newline at the end."""
-        from sherpa.queries import integral
+        from sherpa.answers import integral
 
         return msgspec.json.format(msgspec.json.encode(integral(msgspec.to_builtins(value))), indent=2) + b"\n"
 

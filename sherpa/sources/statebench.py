@@ -44,7 +44,7 @@ def read_trajectories(folder: Path) -> Iterator[Trajectory]:
     for path in files:
         try:
             document = msgspec.json.decode(path.read_bytes())
-        except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
             raise SourceError(f"broken JSON: {error}", file=path) from None
         conversation = document.get("conversation") if isinstance(document, dict) else None
         if not isinstance(conversation, list):
@@ -64,7 +64,10 @@ def _steps(conversation: list[Any], path: Path) -> Iterator[tuple[str, str, str]
             yield ("message.user" if asked else "task.requested"), "user", "unknown"
             asked = True
         elif role == "assistant":
-            for call in message.get("tool_calls") or ():
+            calls = message.get("tool_calls") or []
+            if not isinstance(calls, list):
+                raise SourceError("must be a list", file=path, field=f"conversation[{at}].tool_calls")
+            for call in calls:
                 name = call.get("name") if isinstance(call, dict) else None
                 if not isinstance(name, str) or not name:
                     raise SourceError("a tool call needs a name", file=path, field=f"conversation[{at}].tool_calls")

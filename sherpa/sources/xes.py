@@ -7,8 +7,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from sherpa.errors import SourceError
-from sherpa.eventlog import EventLog, LogBuilder
+from sherpa.eventlog import EventLog
 from sherpa.instants import NO_INSTANT, parse_instant
+from sherpa.logbuilder import LogBuilder
 from sherpa.sources.compressed import open_bytes
 from sherpa.sources.fields import FieldNames, outcome_code
 from sherpa.sources.frame import sort_by_time

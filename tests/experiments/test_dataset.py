@@ -542,6 +542,28 @@ def test_the_hash_of_trajectories_depends_on_names_and_bytes_alone(tmp_path):
     assert len({one.sha256, renamed.sha256, shorter.sha256}) == 3
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b'{"conversation": "\xff"}',
+        b"[]",
+        b'{"conversation": 5}',
+        b'{"conversation": [5]}',
+        b'{"conversation": [{"role": "assistant", "tool_calls": [{}]}]}',
+        b'{"conversation": [{"role": "assistant", "tool_calls": 5}]}',
+        b'{"conversation": ' + b"[" * 200_000,
+    ],
+    ids=["truncated", "not UTF-8", "array", "no list", "no message", "no name", "no calls", "nested too deeply"],
+)
+def test_a_malformed_trajectory_is_refused_by_its_file(tmp_path, content):
+    folder = trajectories(tmp_path, {"shop/fine": TALK})
+    bad = save(folder / "shop", content, "bad.json")
+    with pytest.raises(SourceError) as caught:
+        load_dataset(folder, STATEBENCH)
+    assert caught.value.file == str(bad)
+
+
 def test_trajectories_are_a_folder_and_no_file(tmp_path):
     assert "folder" in refusal(save(tmp_path, "[]"), STATEBENCH).problem
 

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sherpa.event import Projection
-from sherpa.eventlog import EventLog, LogBuilder
+from sherpa.eventlog import EventLog
 from sherpa.instants import NO_INSTANT
+from sherpa.logbuilder import LogBuilder
 
 BASE = 1_767_225_600 * 10**9
 TYPES = ("task.started", "tool.failed", "message.user.stop", "a", "b", "task.completed", "task.ended", "x -> y")

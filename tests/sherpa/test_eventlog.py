@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sherpa.event import Event, Projection
-from sherpa.eventlog import EventLog, LogBuilder, case_order, concatenate, group_cases, milliseconds
+from sherpa.eventlog import EventLog, concatenate, milliseconds
 from sherpa.instants import NO_INSTANT
+from sherpa.logbuilder import LogBuilder, case_order, group_cases
 from sherpa.projection import Facets
 from sherpa.terminal import FAILURE, SUCCESS, UNKNOWN
 from tests.property.strategies import logs
