@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments import metrics
+from experiments.annotated import annotated_report
 from experiments.dataset import Dataset
 from experiments.leakage import trivial_steps
 from experiments.protocol import Predictions
@@ -50,6 +51,7 @@ def arm_report(dataset: Dataset, part: Predictions, top_k: int, max_misses: int)
             "matchedOrders": metrics.distribution([max(0, k) for k in part.columns["matched_order"]]),
             "risks": risks(dataset, part),
             "outcome": outcome(dataset, part),
+            "annotations": annotated_report(dataset, part, top_k),
         },
     }
 

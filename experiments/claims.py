@@ -161,7 +161,8 @@ def contrasts(sums: Sums, plan: Plan, rng: np.random.Generator) -> Contrasts | N
 # -- H1 to H3 --------------------------------------------------------------------------------------------------
 
 
-def contrast_json(treatment: str, control: str, metric: str, found: Interval, p: float) -> dict[str, Any]:
+def contrast_json(treatment: str, control: str, metric: str, found: Interval, p: float | None = None) -> dict[str, Any]:
+    """A contrast as the record holds it."""
     return {
         "treatment": treatment,
         "control": control,

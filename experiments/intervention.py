@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from experiments.claims import PENDING, REJECTED, SUPPORTED, Claim, Float, interval_json, points
+from experiments.claims import PENDING, REJECTED, SUPPORTED, Claim, Float, contrast_json, points
 from experiments.intervals import Interval, cluster_bootstrap
 from experiments.plan import Plan
 from sherpa.errors import SourceError
@@ -75,17 +75,17 @@ def h4(runs: Sequence[Run], plan: Plan, rng: np.random.Generator) -> Claim:
         return blank
     success = _contrast(paired, [float(a.success) - float(b.success) for _, a, b in paired], plan, rng)
     harm = _contrast(paired, [float(b.success and not a.success) for _, a, b in paired], plan, rng)
-    rows = [_row("success", "advisory", "shadow", success), _row("harm", "advisory", "shadow", harm)]
+    rows = [contrast_json("advisory", "shadow", "success", success), contrast_json("advisory", "shadow", "harm", harm)]
     failures = _both(paired)
     fewer = None
     if failures is not None:
         fewer = _contrast(paired, failures, plan, rng)
-        rows.append(_row("fewer repeated failures", "advisory", "shadow", fewer))
+        rows.append(contrast_json("advisory", "shadow", "fewer repeated failures", fewer))
     against = _pairs(runs, "advisory", "placebo")
     placebo = None
     if len({task for task, _, _ in against}) >= 2:
         placebo = _contrast(against, [float(a.success) - float(b.success) for _, a, b in against], plan, rng)
-        rows.append(_row("success", "advisory", "placebo", placebo))
+        rows.append(contrast_json("advisory", "placebo", "success", placebo))
 
     limit = plan.h4.harm_limit
     helps = success.low > 0 or (fewer is not None and fewer.low > 0 and success.low > -NON_INFERIOR)
@@ -145,17 +145,6 @@ def _contrast(pairs: Sequence[Pair], values: Sequence[float], plan: Plan, rng: n
         sums[tasks.index(task)] += value
         sizes[tasks.index(task)] += 1
     return cluster_bootstrap(sums, sizes, rng=rng, resamples=plan.resamples).interval(0, level=plan.level)
-
-
-def _row(metric: str, treatment: str, control: str, found: Interval) -> dict[str, Any]:
-    return {
-        "treatment": treatment,
-        "control": control,
-        "metric": metric,
-        "estimate": found.estimate,
-        "ci": interval_json(found),
-        "clusters": found.clusters,
-    }
 
 
 def _deaf_effect(runs: Sequence[Run]) -> bool:

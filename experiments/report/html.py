@@ -29,6 +29,7 @@ def to_html(record: dict[str, Any]) -> str:
             "evidence": [(c["id"], f"{c['evidence']}. {c['nextAction']}") for c in entry["claims"]],
             "predictors": [words.predictor_row(a) for a in words.arms(entry)],
             "leakage": words.leakage_rows(entry),
+            "annotations": words.annotation_rows(entry),
             "misses": words.miss_rows(record, entry),
             "figures": [(f, Markup(f.svg)) for f in figures if f.name.startswith(f"d{number}-")],
         }

@@ -32,6 +32,10 @@ def to_markdown(record: dict[str, Any]) -> str:
         lines += table(PREDICTOR_HEAD, [predictor_row(a) for a in arms(entry)])
         lines += ["### Leakage", ""]
         lines += table(("what", "value"), leakage_rows(entry))
+        annotated = annotation_rows(entry)
+        if annotated:
+            lines += ["### Annotations", ""]
+            lines += table(ANNOTATION_HEAD, annotated)
         misses = miss_rows(record, entry)
         if misses:
             lines += ["### Misses", ""]
@@ -128,6 +132,34 @@ def leakage_rows(entry: dict[str, Any]) -> list[tuple[str, ...]]:
         ("test cases whose id was learned", str(found["sharedCaseIds"])),
         ("case ids that are also event types", str(found["caseIdsInVocabulary"])),
     ]
+
+
+ANNOTATION_HEAD = (
+    "predictor",
+    "expected next, top-1",
+    "top-K",
+    "risk precision",
+    "risk recall",
+    "false alarms",
+    "advice precision",
+    "advice recall",
+    "silence kept",
+    "harm",
+)
+
+
+def annotation_rows(entry: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Every arm against the annotations; nothing for data without them."""
+    rows = []
+    for a in arms(entry):
+        said, risks = a["research"]["annotations"], a["research"]["risks"] or {}
+        if said is None:
+            continue
+        values = [said["expectedNext"]["top1"], said["expectedNext"]["topK"]]
+        values += [risks.get(name) for name in ("precision", "recall", "falseAlarmRate")]
+        values += [said["advice"][name] for name in ("precision", "recall", "silencePrecision", "harmRate")]
+        rows.append((a["predictor"], *(percent(value) for value in values)))
+    return rows
 
 
 MISS_HEAD = ("case", "step", "expected", "predicted")
