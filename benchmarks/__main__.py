@@ -124,7 +124,7 @@ def storing() -> list[tuple[str, list[float], list[float]]]:
 
 
 def resampling() -> list[tuple[str, list[float], list[float]]]:
-    """10,000 resamples of 5,000 cases for eight predictors at once against scipy, one predictor, a tenth of the draws."""
+    """10,000 resamples of 5,000 cases for eight predictors against scipy (one predictor, a tenth of the draws)."""
     from scipy.stats import bootstrap
 
     rng = np.random.default_rng(0)
