@@ -84,6 +84,9 @@ class Ledger:
         self._lock = FileLock(str(folder / ".lock"), is_singleton=False)
         self._known: set[str] = set()
         self._scanned: dict[str, int] = {}
+        # By size, what the end of each segment was found to be: an unchanged segment is not opened again.
+        self._whole: dict[str, int] = {}
+        self._seqs: dict[str, tuple[int, int]] = {}
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -106,7 +109,8 @@ class Ledger:
             raise LedgerError(f"{self.folder}: cannot be written: {error.strerror or error}") from None
         try:
             for segment in self.segments():
-                _cut_torn_tail(segment)
+                if self._complete_size(segment) != segment.stat().st_size:
+                    _cut_torn_tail(segment)
             yield
         finally:
             self._lock.release()
@@ -160,13 +164,22 @@ class Ledger:
     def _last_seq(self) -> int:
         last = 0
         for segment in self.segments():
-            line = _last_line(segment)
-            if line:
-                try:
-                    last = max(last, _line_decoder.decode(line).seq)
-                except msgspec.MsgspecError:
-                    last = max(last, self._highest_seq(segment))
+            size = segment.stat().st_size
+            held = self._seqs.get(segment.name)
+            if held is None or held[0] != size:
+                held = self._seqs[segment.name] = (size, self._seq_at_end(segment))
+            last = max(last, held[1])
         return last
+
+    def _seq_at_end(self, segment: Path) -> int:
+        """Number of the last line; numbers rise within a segment."""
+        line = _last_line(segment)
+        if not line:
+            return 0
+        try:
+            return max(0, _line_decoder.decode(line).seq)
+        except msgspec.MsgspecError:
+            return self._highest_seq(segment)
 
     def _highest_seq(self, segment: Path) -> int:
         """The highest number in a segment whose last line tells none."""
@@ -197,10 +210,17 @@ class Ledger:
 
     def positions(self) -> dict[str, int]:
         """Size in bytes of each segment, up to its last complete line."""
-        sizes = {}
-        for segment in self.segments():
-            sizes[segment.name] = _complete_size(segment)
-        return sizes
+        return {segment.name: self._complete_size(segment) for segment in self.segments()}
+
+    def _complete_size(self, segment: Path) -> int:
+        size = segment.stat().st_size
+        if self._whole.get(segment.name) == size:
+            return size
+        complete = _complete_size(segment)
+        # A torn tail may be replaced by a line of the same length, so only whole segments are remembered.
+        if complete == size:
+            self._whole[segment.name] = size
+        return complete
 
     def read(
         self,

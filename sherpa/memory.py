@@ -159,7 +159,7 @@ class ProceduralMemory:
     def _is_current(self) -> bool:
         metadata = self.store.metadata()
         if _CONFIG not in metadata:
-            return not self.ledger.segments() and self._stored_config() is None
+            return not self.ledger.segments()
         return json.loads(metadata[_POSITIONS]) == self.ledger.positions() and not self._needs_recount(metadata)
 
     def _needs_recount(self, metadata: dict[str, str]) -> bool:

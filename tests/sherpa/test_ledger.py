@@ -186,3 +186,15 @@ def test_every_append_is_synced_before_it_returns(ledger: Ledger, monkeypatch: p
     monkeypatch.setattr(os, "fsync", watched)
     ledger.append([event("one")])
     assert ledger.segments()[0].stat().st_size in synced
+
+
+def test_a_torn_tail_that_another_process_replaces_by_a_line_of_the_same_length_is_seen(ledger: Ledger) -> None:
+    ledger.append([event("one"), event("two")])
+    segment = ledger.segments()[0]
+    whole = segment.read_bytes()
+    torn = whole[:-1] + b" "
+    segment.write_bytes(torn)
+    assert ledger.positions()[segment.name] < len(whole)
+    segment.write_bytes(whole)
+    assert ledger.positions()[segment.name] == len(whole)
+    assert ids(ledger) == ["one", "two"]
