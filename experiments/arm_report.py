@@ -44,6 +44,7 @@ def arm_report(dataset: Dataset, part: Predictions, top_k: int, max_misses: int)
         "riskCoverage": risk_coverage(part, ranks),
         "eventBreakdown": breakdown(part, ranks, top_k),
         "misses": misses(part, ranks, top_k, max_misses),
+        "missEvidence": miss_evidence(part, ranks, top_k, max_misses),
         "research": {
             "support": support(part, top_k),
             "matchBreakdown": matches(part),
@@ -124,9 +125,14 @@ def breakdown(table: Predictions, ranks: Any, k: int) -> list[dict[str, Any]]:
     ]
 
 
+def _missed(ranks: Any, k: int, limit: int) -> list[int]:
+    found: list[int] = np.flatnonzero((ranks == 0) | (ranks > k))[: max(0, limit)].tolist()
+    return found
+
+
 def misses(table: Predictions, ranks: Any, k: int, limit: int) -> list[dict[str, Any]]:
+    """The first steps at which the target was not among the first k."""
     c = table.columns
-    missed = np.flatnonzero((ranks == 0) | (ranks > k))[: max(0, limit)]
     return [
         {
             "caseId": table.log.case_ids[c["case"][i]],
@@ -134,7 +140,21 @@ def misses(table: Predictions, ranks: Any, k: int, limit: int) -> list[dict[str,
             "expected": c["target"][i],
             "predicted": list(c["top_k"][i]),
         }
-        for i in missed.tolist()
+        for i in _missed(ranks, k, limit)
+    ]
+
+
+def miss_evidence(table: Predictions, ranks: Any, k: int, limit: int) -> list[dict[str, Any]]:
+    """What each of `misses` rested on, in the same order."""
+    c = table.columns
+    return [
+        {
+            "mode": c["mode"][i],
+            "matchedOrder": max(0, c["matched_order"][i]),
+            "support": c["support"][i],
+            "rankOfTarget": c["rank_of_target"][i] or None,
+        }
+        for i in _missed(ranks, k, limit)
     ]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -12,6 +13,9 @@ from experiments.report.figures import draw_figures
 from experiments.report.html import to_html
 from experiments.report.markdown import to_markdown
 from sherpa.answers import integral
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def record_bytes(record: dict[str, Any]) -> bytes:
@@ -33,3 +37,8 @@ def write_report(
         if bitmap is not None:
             write_whole(folder / "figures" / f"{figure.name}.png", bitmap)
     return paths
+
+
+def write_predictions(table: pd.DataFrame, path: Path) -> None:
+    """Every single prediction as gzipped CSV: all figures can be computed again from it."""
+    write_whole(path, gzip.compress(table.to_csv(index=False).encode(), mtime=0))

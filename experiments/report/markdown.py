@@ -162,7 +162,7 @@ def annotation_rows(entry: dict[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-MISS_HEAD = ("case", "step", "expected", "predicted")
+MISS_HEAD = ("case", "step", "expected", "predicted", "its rank", "matched history", "support")
 
 
 def miss_rows(record: dict[str, Any], entry: dict[str, Any], limit: int = 25) -> list[tuple[str, ...]]:
@@ -171,8 +171,16 @@ def miss_rows(record: dict[str, Any], entry: dict[str, Any], limit: int = 25) ->
     for a in arms(entry):
         if a["predictor"] == name:
             return [
-                (m["caseId"], str(m["step"]), m["expected"], ", ".join(m["predicted"]) or "nothing")
-                for m in a["misses"][:limit]
+                (
+                    m["caseId"],
+                    str(m["step"]),
+                    m["expected"],
+                    ", ".join(m["predicted"]) or "nothing",
+                    "unseen" if e["rankOfTarget"] is None else str(e["rankOfTarget"]),
+                    f"{e['matchedOrder']} ({e['mode']})",
+                    str(e["support"]),
+                )
+                for m, e in zip(a["misses"][:limit], a["missEvidence"], strict=False)
             ]
     return []
 

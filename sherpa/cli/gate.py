@@ -166,7 +166,7 @@ def research_gate(
     plan: PlanFile = None,
     split: Annotated[str | None, typer.Option(help="Split, instead of the plan's.")] = None,
     interventions: Annotated[Path | None, typer.Option(help="Folder of intervention runs, for H4.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Folder for record.json, report.md and report.html.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for record, report and predictions.")] = None,
     figures: Figures = None,
     format: Annotated[str, typer.Option(help=f"What to print: {', '.join(VIEWS)}.")] = "table",
     json: Json = False,
@@ -181,12 +181,13 @@ def research_gate(
         sherpa research-gate --dataset fixtures/validation/synthetic-workflows.json --output reports/gate
     """
     import numpy as np
+    import pandas as pd
 
     from experiments.gate import run_gate
     from experiments.intervention import h4, load_runs
     from experiments.plan import load_plan, open_test
     from experiments.record import gate_record
-    from experiments.report import to_html, to_markdown, write_report
+    from experiments.report import to_html, to_markdown, write_predictions, write_report
 
     options = settings(context, json)
     view = "json" if options.json else format
@@ -213,6 +214,7 @@ def research_gate(
     )
     if output is not None:
         paths = write_report(record, output, figures=kinds)
+        write_predictions(pd.concat([r.table.to_pandas() for r in results]), output / "predictions.csv.gz")
         options.say(f"report: {paths['html']}")
     if view == "json":
         options.print_json(record)

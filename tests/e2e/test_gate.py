@@ -123,6 +123,19 @@ def test_a_report_is_drawn_again_from_its_record(plan: Path, dataset: Path, tmp_
     assert all((second / "figures" / name).stat().st_size > 1000 for name in drawn)
 
 
+def test_every_figure_can_be_computed_again_from_the_predictions(plan: Path, dataset: Path, tmp_path: Path) -> None:
+    import pandas as pd
+
+    invoke("research-gate", "--plan", str(plan), "--dataset", str(dataset), "--output", str(tmp_path / "out"))
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    table = pd.read_csv(tmp_path / "out" / "predictions.csv.gz")
+    for arm in [*record["sherpa"]["strategies"], *record["baselines"]["baselines"]]:
+        ranks = table[table["predictor"] == arm["predictor"]]["rank_of_target"]
+        assert len(ranks) == arm["evaluatedSteps"]
+        assert (ranks == 1).mean() == pytest.approx(arm["nextTop1Accuracy"])
+        assert ranks.between(1, 3).mean() == pytest.approx(arm["nextTopKAccuracy"])
+
+
 def test_names_from_data_are_escaped_in_html(plan: Path, tmp_path: Path) -> None:
     nasty = "<script>alert(1)</script>"
     cases = [
