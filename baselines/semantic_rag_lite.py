@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -125,7 +126,7 @@ class SemanticRagLite:
         if not scores:
             counts = self._total.counts if self._fallback else {}
             return ranking(counts, matched_order=0, mode="fallback", backoff_depth=1)
-        total = sum(scores.values())
+        total = math.fsum(scores.values())
         events = ranked(scores)
         return Ranking(
             events=tuple(events),

@@ -78,7 +78,8 @@ def risk_coverage(part: Predictions, ranks: Any, points: int = 20) -> dict[str, 
         return {"area": None, "points": []}
     p = np.array([-1.0 if x is None else x for x in part.columns["p_top1"]], dtype=float)
     wrong = (ranks != 1).astype(float)
-    _, level = np.unique(-p, return_inverse=True)
+    # Probabilities that differ in the last digits only are one level, whatever the order of summation was.
+    _, level = np.unique(-p.round(12), return_inverse=True)
     mean_wrong = np.bincount(level, weights=wrong) / np.bincount(level)
     order = np.argsort(level, kind="stable")
     error = np.cumsum(mean_wrong[level[order]]) / np.arange(1, len(p) + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -82,7 +83,7 @@ def calibration_bins(p_top1: Float, hits: Bool, bins: int = 10) -> list[Calibrat
 def expected_calibration_error(bins: Sequence[CalibrationBin]) -> float | None:
     """Σ count/n · |accuracy − confidence| over the bins (Naeini et al. 2015)."""
     total = sum(b.count for b in bins)
-    return sum(b.count * abs(b.accuracy - b.confidence) for b in bins) / total if total else None
+    return math.fsum(b.count * abs(b.accuracy - b.confidence) for b in bins) / total if total else None
 
 
 def area_under_curve(scores: Float, positive: Bool) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ class Predictions:
         c["top_k"].append(ranking.events[: self.top])
         c["p_target"].append(ranking.probabilities[place] if place >= 0 else 0.0)
         c["p_top1"].append(ranking.probabilities[0] if ranking.events else None)
-        c["p_squared"].append(sum(p * p for p in ranking.probabilities))
+        c["p_squared"].append(math.fsum(p * p for p in ranking.probabilities))
         c["matched_order"].append(-1 if ranking.matched_order is None else ranking.matched_order)
         c["support"].append(ranking.support)
         c["supports"].append(ranking.supports[: self.top])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from experiments import metrics
 from experiments.dataset import ImportOptions, dataset_files, load_dataset
 from experiments.splits import SPLITS
 from experiments.validation import Protocol, Thresholds, validate
@@ -200,7 +200,7 @@ def _totals(reports: list[dict[str, Any]]) -> dict[str, Any]:
 
     def weighted(key: str) -> float | None:
         parts = [r[key] * r["evaluatedSteps"] for r in reports if r[key] is not None]
-        return metrics.mean([sum(parts) / steps]) if steps else None
+        return math.fsum(parts) / steps if steps else None
 
     return {
         "datasets": len(reports),
