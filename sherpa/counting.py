@@ -25,6 +25,7 @@ from sherpa.counttable import (
     empty_table,
     merge,
     sorted_groups,
+    stack_orders,
     tally,
 )
 from sherpa.eventlog import EventLog, TokenView, milliseconds
@@ -111,7 +112,8 @@ def _count_view(log: EventLog, view: TokenView, max_order: int, least_rank: int,
             keep &= (padded[keys[:, 1 : order + 1]] >= least_rank).any(axis=1)
         parts.append(_slice(table, responses, keys, order, max_order, keep))
     tokens = tuple(types)
-    return canonical([replace(p, vocabulary=tokens, response_vocabulary=log.response_vocabulary) for p in parts])
+    parts.reverse()
+    return stack_orders([replace(p, vocabulary=tokens, response_vocabulary=log.response_vocabulary) for p in parts])
 
 
 def _transitions(log: EventLog) -> Int64:

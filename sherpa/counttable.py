@@ -238,6 +238,54 @@ def canonical(tables: list[CountTable], *, subtracting: bool = False) -> CountTa
     return _prune(table)
 
 
+def stack_orders(parts: list[CountTable]) -> CountTable:
+    """The canonical table of parts that hold one order each, in rising order, over one vocabulary, each edge once.
+
+    The same as `canonical`, but nothing has to be added up, so each order is only sorted and put in its place.
+    """
+    vocabulary, response_names = parts[0].vocabulary, parts[0].response_vocabulary
+    names, keys = sorted(vocabulary), sorted(response_names)
+    place = {name: at for at, name in enumerate(names)}
+    mapping = np.array([*(place[t] for t in vocabulary), -1], dtype=np.int32)
+    key_map = np.array([keys.index(k) for k in response_names] or [-1], dtype=np.int64)
+    sorted_parts = []
+    base = 0
+    responses: list[Responses] = []
+    for part in parts:
+        if len(part) == 0:
+            continue
+        order = int(part.order[0])
+        context, following = mapping[part.context], mapping[part.next]
+        columns = [context[:, k].astype(np.int64) for k in range(order)] + [following.astype(np.int64)]
+        rows, _ = sorted_groups(columns, len(names))
+        inverse = np.empty(len(rows), np.int64)
+        inverse[rows] = np.arange(len(rows))
+        edge, key = inverse[part.response_edge] + base, key_map[part.response_key]
+        by_edge = np.lexsort((key, edge))
+        responses.append((edge[by_edge], key[by_edge], part.response_count[by_edge]))
+        base += len(part)
+        sorted_parts.append((part, context[rows], following[rows], rows))
+    if not sorted_parts:
+        return empty_table(parts[0].max_order)
+    table = CountTable(
+        parts[0].max_order,
+        tuple(names),
+        np.concatenate([part.order for part, *_ in sorted_parts]),
+        np.concatenate([context for _, context, _, _ in sorted_parts]),
+        np.concatenate([following for _, _, following, _ in sorted_parts]),
+        np.concatenate([part.sums[rows] for part, _, _, rows in sorted_parts]),
+        np.concatenate([part.min_ms[rows] for part, _, _, rows in sorted_parts]),
+        np.concatenate([part.max_ms[rows] for part, _, _, rows in sorted_parts]),
+        np.concatenate([part.last_seen[rows] for part, _, _, rows in sorted_parts]),
+        np.concatenate([part.extremes_known[rows] for part, _, _, rows in sorted_parts]),
+        np.concatenate([edge for edge, _, _ in responses]),
+        np.concatenate([key for _, key, _ in responses]),
+        np.concatenate([count for _, _, count in responses]),
+        tuple(keys),
+    )
+    return _prune(table)
+
+
 def _merge_extremes(
     tables: list[CountTable], rows: Int64, starts: Int64, subtracting: bool
 ) -> tuple[Int64, Int64, Int64, Bool]:
