@@ -61,6 +61,21 @@ def run_and_kill(script: str, arguments: list[str], after: float) -> list[str]:
     return [line for line in out.split("\n")[:-1] if line]
 
 
+def seconds_to_first_acknowledgement(root: Path) -> float:
+    """How long one batch takes here, so that kills fall into the writing on a slow machine too."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", INGEST, str(root), "pace"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    begin = time.monotonic()
+    assert process.stdout.readline()
+    took = time.monotonic() - begin
+    process.kill()
+    process.communicate()
+    return took
+
+
 def derived(store: GraphStore) -> dict[str, list]:
     return {name: store.rows(name) for name in TABLES if name not in ("metadata", "config_versions")}
 
@@ -78,8 +93,9 @@ def assert_whole(root: Path) -> None:
 def test_killed_while_ingesting(tmp_path: Path) -> None:
     rng = random.Random(20260101)
     acknowledged: set[str] = set()
+    window = max(0.05, 5 * seconds_to_first_acknowledgement(tmp_path))
     for point in range(POINTS):
-        lines = run_and_kill(INGEST, [str(tmp_path), f"run{point}"], rng.uniform(0, 0.12))
+        lines = run_and_kill(INGEST, [str(tmp_path), f"run{point}"], rng.uniform(0, window))
         acknowledged.update(name for line in lines for name in line.split())
         if point % 10 == 9:
             assert_whole(tmp_path)
