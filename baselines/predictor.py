@@ -27,6 +27,8 @@ class Ranking:
         Observations behind the prediction.
     supports : tuple of int
         Observations of each event, in the same order.
+    unseen : float
+        Probability that the next event is of a type that was never learned.
     mode : str
         ``raw``, ``projected``, ``fallback`` or ``none``.
     success : float or None
@@ -41,6 +43,7 @@ class Ranking:
     backoff_depth: int = 0
     support: int = 0
     supports: tuple[int, ...] = ()
+    unseen: float = 0.0
     mode: str = "none"
     success: float | None = None
     risks: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from baselines.global_majority import GlobalMajority
+from baselines.interpolated_discounting import InterpolatedDiscounting
 from baselines.lesson_prior import LessonPrior
 from baselines.predictor import Predictor
 from baselines.raw_ngram import RawNgram
@@ -16,7 +17,11 @@ PUBLISHED = ("global-majority", "raw-ngram", "workflow-class-ngram", "semantic-r
 """The rivals of the original, in its order."""
 
 FLOORS = ("repeat-last", "started-finished")
-BASELINES = (*PUBLISHED, *FLOORS)
+SMOOTHED = ("interpolated-discounting",)
+RIVALS = (*PUBLISHED, *FLOORS)
+"""What a memory has to beat (H3)."""
+
+BASELINES = (*RIVALS, *SMOOTHED)
 
 
 def baseline(name: str, *, order: int = 3, fallback: bool = True, annotations: bool = False) -> Callable[[], Predictor]:
@@ -51,6 +56,7 @@ def baseline(name: str, *, order: int = 3, fallback: bool = True, annotations: b
         "workflow-class-ngram": lambda: WorkflowClassNgram(order, fallback=fallback, see_class=annotations),
         "semantic-rag-lite": rag,
         "textual-lesson-prior": lambda: LessonPrior(fallback=fallback, see_class=annotations),
+        "interpolated-discounting": lambda: InterpolatedDiscounting(max(order, 5)),
         "repeat-last": RepeatLast,
         "started-finished": lambda: StartedFinished(fallback=fallback),
     }

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from baselines.registry import BASELINES, PUBLISHED
+from baselines.registry import BASELINES, PUBLISHED, RIVALS
 from experiments.dataset import Dataset
 from experiments.files import write_whole
 from experiments.splits import SPLITS
@@ -59,7 +59,7 @@ class Superiority(_Strict, frozen=True, kw_only=True):
     """H3."""
 
     treatment: str = "sherpa-raw"
-    controls: Annotated[tuple[str, ...], Meta(min_length=1)] = BASELINES
+    controls: Annotated[tuple[str, ...], Meta(min_length=1)] = RIVALS
 
 
 class Advice(_Strict, frozen=True, kw_only=True):

@@ -86,7 +86,7 @@ class Predictions:
         c["last"].append(self.log.vocabulary[int(self.log.codes[prefix.stop - 1])])
         c["rank_of_target"].append(place + 1)
         c["top_k"].append(ranking.events[: self.top])
-        c["p_target"].append(ranking.probabilities[place] if place >= 0 else 0.0)
+        c["p_target"].append(ranking.probabilities[place] if place >= 0 else ranking.unseen)
         c["p_top1"].append(ranking.probabilities[0] if ranking.events else None)
         c["p_squared"].append(math.fsum(p * p for p in ranking.probabilities))
         c["matched_order"].append(-1 if ranking.matched_order is None else ranking.matched_order)

@@ -110,6 +110,7 @@ class VariableOrderMarkovModel:
         self._overlay: dict[State, dict[str, _Change]] = {}
         self._overlay_edges = 0
         self._edge_delta = 0
+        self._once_twice = np.zeros((max_order + 1, 2), dtype=np.int64)
         self._pending: dict[bytes, tuple[int, Case]] = {}
         self._learned: Counter[bytes] = Counter()
         self._unhashed: list[EventLog | Case] = []
@@ -180,6 +181,8 @@ class VariableOrderMarkovModel:
             after = base_support + held.sums[0]
             if state:
                 self._edge_delta += (after > 0) - (support > 0)
+            for column, times in enumerate((1, 2)):
+                self._once_twice[len(state), column] += (after == times) - (support == times)
             if not any(held.sums) and not held.responses:
                 del self._overlay[state][event]
                 self._overlay_edges -= 1
@@ -205,6 +208,9 @@ class VariableOrderMarkovModel:
         self._overlay = {}
         self._overlay_edges = self._edge_delta = 0
         self._pending = {}
+        for column, times in enumerate((1, 2)):
+            seen = np.bincount(table.order[table.support == times], minlength=self.max_order + 1)
+            self._once_twice[:, column] = seen
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -213,6 +219,11 @@ class VariableOrderMarkovModel:
         """Number of edges of orders 1 and above."""
         low, high = self._index.root
         return len(self._base) - (high - low) + self._edge_delta
+
+    def seen_once_and_twice(self, order: int) -> tuple[int, int]:
+        """How many edges of an order were seen exactly once, and exactly twice: what discounts are estimated from."""
+        once, twice = self._once_twice[order].tolist()
+        return once, twice
 
     def branches(self, order: int, state: State) -> Branches:
         """The edges out of `state` (tokens, oldest first). Order 0 asks how often each type follows any event."""

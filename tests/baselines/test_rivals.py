@@ -7,7 +7,7 @@ from math import sqrt
 
 import pytest
 
-from baselines.registry import BASELINES, FLOORS, PUBLISHED, baseline
+from baselines.registry import BASELINES, FLOORS, PUBLISHED, RIVALS, baseline
 from baselines.semantic_rag_lite import words
 from baselines.started_finished import closes
 from baselines.testing import plain_log
@@ -42,7 +42,8 @@ def shares(ranking):
 
 def test_every_rival_is_called_what_it_is_asked_for_by():
     assert [baseline(name)().name for name in BASELINES] == list(BASELINES)
-    assert BASELINES == PUBLISHED + FLOORS
+    assert RIVALS == PUBLISHED + FLOORS
+    assert set(BASELINES) - set(RIVALS) == {"interpolated-discounting"}
     with pytest.raises(KeyError):
         baseline("crystal-ball")
 
