@@ -28,6 +28,7 @@ def _day_number(year: int, month: int, day: int) -> int:
     return date(year, month, day).toordinal() - _EPOCH
 
 
+@lru_cache(maxsize=1 << 16)
 def parse_instant(text: str, *, assume_utc: bool = False) -> int:
     """Nanoseconds since the epoch of an ISO 8601 date-time.
 

@@ -249,7 +249,7 @@ def row_of_event(event: Event) -> Row:
 
 def event_of_row(row: Row) -> Event:
     """Inverse of `row_of_event`."""
-    value: list[str] = [item if isinstance(item, str) else "" for item in row]
+    value = cast("tuple[str, ...]", row)
     decode = msgspec.json.decode
     return Event(
         event_id=value[0],
@@ -260,11 +260,11 @@ def event_of_row(row: Row) -> Event:
         type=value[6],
         actor=value[7],
         outcome=cast(Outcome, value[8]),
-        labels=decode(value[9], type=tuple[str, ...]),
-        entities=decode(value[10], type=tuple[str, ...]),
+        labels=() if value[9] == "[]" else decode(value[9], type=tuple[str, ...]),
+        entities=() if value[10] == "[]" else decode(value[10], type=tuple[str, ...]),
         projection=UNSET if value[11] == "null" else decode(value[11], type=Projection),
-        metrics=decode(value[12], type=dict[str, float]),
-        meta=decode(value[13], type=dict[str, object]),
+        metrics={} if value[12] == "{}" else decode(value[12], type=dict[str, float]),
+        meta={} if value[13] == "{}" else decode(value[13], type=dict[str, object]),
         context=UNSET if row[14] is None else decode(value[14], type=EventContext),
         seq=row[15] if isinstance(row[15], int) else UNSET,
     )
