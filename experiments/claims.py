@@ -29,11 +29,16 @@ SUPPORTED, REJECTED, PENDING = "supported", "rejected", "pending"
 
 @dataclass(frozen=True)
 class Sums:
-    """Hits and steps of each arm per independent cluster; every arm was tested on the same steps."""
+    """Hits and steps of each arm per cluster; every arm was tested on the same steps.
+
+    `outer` is the group of each cluster where data of two levels are resampled on both: groups first, then the cases
+    inside each. Groups are the independent units then.
+    """
 
     clusters: tuple[str, ...]
     steps: Float
     hits: dict[str, dict[str, Float]]
+    outer: npt.NDArray[np.int64] | None = None
 
     def of(self, name: str, metric: str) -> Float:
         return self.hits[name][metric]
@@ -87,7 +92,8 @@ def arm_sums(dataset: Dataset, plan: Plan, table: PredictionTable) -> Sums:
     """Per-cluster sums of every arm."""
     first = table[table.predictors[0]]
     case = first.array("case").astype(np.int64)
-    labels = cluster_labels(dataset, plan)
+    groups = cluster_labels(dataset, plan)
+    labels = list(dataset.log.case_ids) if plan.two_level else groups
     names = list(dict.fromkeys(labels[i] for i in case.tolist()))
     place = {name: at for at, name in enumerate(names)}
     index = np.array([place[labels[i]] for i in case.tolist()], dtype=np.int64)
@@ -98,7 +104,11 @@ def arm_sums(dataset: Dataset, plan: Plan, table: PredictionTable) -> Sums:
             "top-1": sum_by(index, rank == 1, len(names)),
             "top-k": sum_by(index, (rank > 0) & (rank <= plan.top_k), len(names)),
         }
-    return Sums(tuple(names), sum_by(index, np.ones(len(index)), len(names)), hits)
+    outer = None
+    if plan.two_level:
+        group_of = dict(zip(labels, groups, strict=True))
+        outer = np.unique([group_of[name] for name in names], return_inverse=True)[1].astype(np.int64)
+    return Sums(tuple(names), sum_by(index, np.ones(len(index)), len(names)), hits, outer)
 
 
 def cluster_labels(dataset: Dataset, plan: Plan) -> list[str]:
@@ -143,7 +153,8 @@ def contrast_pairs(plan: Plan) -> list[tuple[str, str]]:
 
 def contrasts(sums: Sums, plan: Plan, rng: np.random.Generator) -> Contrasts | None:
     """Bootstrap every contrast and every arm; None if there are fewer than two clusters."""
-    if len(sums.clusters) < 2 or sums.steps.sum() == 0:
+    units = len(sums.clusters) if sums.outer is None else len(np.unique(sums.outer))
+    if units < 2 or sums.steps.sum() == 0:
         return None
     keys: list[tuple[str, str, str]] = []
     columns: list[Float] = []
@@ -154,7 +165,8 @@ def contrasts(sums: Sums, plan: Plan, rng: np.random.Generator) -> Contrasts | N
         for name in sums.hits:
             keys.append((name, "", metric))
             columns.append(sums.of(name, metric))
-    boot = cluster_bootstrap(np.stack(columns, axis=1), sums.steps, rng=rng, resamples=plan.resamples)
+    numerators = np.stack(columns, axis=1)
+    boot = cluster_bootstrap(numerators, sums.steps, rng=rng, resamples=plan.resamples, outer=sums.outer)
     return Contrasts(sums, plan, boot, {key: at for at, key in enumerate(keys)})
 
 
@@ -344,9 +356,13 @@ def settle(claims: list[Claim], c: Contrasts | None, plan: Plan) -> list[Claim]:
             "H2": (plan.h2.treatment, plan.h2.control),
         }.get(claim.id) or (plan.h3.treatment, _worst_control(claim, plan))
         null = -plan.h2.margin if claim.id == "H2" else 0.0
+        difference, steps = c.difference(treatment, control, plan.metric), c.sums.steps
+        if c.sums.outer is not None:
+            units = int(c.sums.outer.max()) + 1
+            difference, steps = (sum_by(c.sums.outer, values, units) for values in (difference, steps))
         needed, curve = clusters_needed(
-            c.difference(treatment, control, plan.metric),
-            c.sums.steps,
+            difference,
+            steps,
             null=null,
             rng=np.random.default_rng([plan.seed, int(claim.id[1])]),
             level=plan.level,

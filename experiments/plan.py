@@ -86,6 +86,7 @@ class Plan(_Strict, frozen=True, kw_only=True):
     test_fraction: Share = 0.3
     cluster: Literal["case", "group"] = "case"
     cluster_pattern: str | None = None
+    two_level: bool = False
     metric: Literal["top-k", "top-1"] = "top-k"
     top_k: Positive = 3
     alpha: Share = 0.05

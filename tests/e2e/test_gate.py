@@ -192,6 +192,11 @@ def test_cases_of_one_cluster_count_once(plan: Path, tmp_path: Path) -> None:
     _, record = gate(plan, data)
     assert record["claims"][0]["clusters"] == 8
     assert record["datasets"][0]["cases"] == 32
+    plan.write_text(plan.read_text() + "twoLevel = true\n")
+    _, nested = gate(plan, data)
+    assert nested["claims"][0]["clusters"] == 8
+    assert len(nested["datasets"][0]["clusters"]["names"]) == 32
+    assert nested["claims"][0]["estimate"] == pytest.approx(record["claims"][0]["estimate"])
 
 
 def test_rivals_can_be_chosen(fixtures: Path) -> None:
