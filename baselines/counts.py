@@ -52,18 +52,11 @@ def ranked(counts: Mapping[str, float]) -> list[str]:
     return sorted(counts, key=lambda event: (-counts[event], collation_key(event)))
 
 
-def ranking(
-    counts: Mapping[str, int],
-    *,
-    matched_order: int | None,
-    mode: str,
-    backoff_depth: int = 0,
-    risks: tuple[str, ...] = (),
-) -> Ranking:
+def ranking(counts: Mapping[str, int], *, matched_order: int | None, mode: str, backoff_depth: int = 0) -> Ranking:
     """The ranking by maximum likelihood of some counts; silent if there are none."""
     total = sum(counts.values())
     if total == 0:
-        return Ranking(backoff_depth=backoff_depth, risks=risks)
+        return Ranking(backoff_depth=backoff_depth)
     events = ranked(counts)
     return Ranking(
         events=tuple(events),

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from baselines.counts import Tally, ranking
 from baselines.predictor import Ranking
-from sherpa.eventlog import Case, EventLog
-
-
-def each_case(cases: EventLog | Case) -> Iterable[Case]:
-    """The cases of a log, or the one case."""
-    return (cases,) if isinstance(cases, Case) else cases
+from sherpa.eventlog import Case, EventLog, each_case
 
 
 class GlobalMajority:

@@ -69,8 +69,8 @@ class InterpolatedDiscounting:
         self._model.forget(framed(cases))
 
     def rank(self, prefix: Case) -> Ranking:
-        types = prefix.types[-self._order :] if len(prefix) else ()
-        context = (BEGIN, *types)[-self._order :] if len(prefix) < self._order else types
+        tokens = prefix.tokens("raw", self._order)
+        context = (BEGIN, *tokens) if len(tokens) < self._order else tokens
         known = self._memo.get(context)
         if known is None:
             known = self._memo[context] = self._rank(context)

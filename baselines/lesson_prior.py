@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from baselines.counts import Tally, ranking
-from baselines.global_majority import each_case
 from baselines.predictor import Ranking
-from sherpa.eventlog import Case, EventLog
+from sherpa.eventlog import Case, EventLog, each_case
 
 _UNKNOWN = "unknown"
 
@@ -62,8 +61,8 @@ class LessonPrior:
 
     def rank(self, prefix: Case) -> Ranking:
         name = self._class_of(prefix)
-        last = prefix.types[-1:] if len(prefix) else ()
-        pair = self._pairs.get((name, last[0])) if last else None
+        last = prefix.last_type
+        pair = None if last is None else self._pairs.get((name, last))
         if pair:
             return ranking(pair.counts, matched_order=1, mode="raw")
         if not self._fallback:

@@ -38,9 +38,7 @@ class RawNgram:
         self._model.forget(cases)
 
     def rank(self, prefix: Case) -> Ranking:
-        types = tuple(e.type for e in prefix.recent(self._order))
-        tokens = prefix.log.view("raw")
-        state = tuple(tokens.tokens[c] for c in tokens.codes[prefix.stop - len(types) : prefix.stop].tolist())
+        state = prefix.tokens("raw", self._order)
         for order in range(len(state), 0, -1):
             branches = self._model.branches(order, state[-order:])
             if branches.rows:

@@ -21,7 +21,7 @@ class RepeatLast:
         """There is nothing to forget."""
 
     def rank(self, prefix: Case) -> Ranking:
-        if len(prefix) == 0:
+        last = prefix.last_type
+        if last is None:
             return Ranking()
-        last = prefix.log.vocabulary[int(prefix.log.codes[prefix.stop - 1])]
         return Ranking(events=(last,), probabilities=(1.0,), matched_order=1, mode="raw")

@@ -12,9 +12,8 @@ from scipy.sparse import csc_matrix
 from sklearn.feature_extraction.text import CountVectorizer
 
 from baselines.counts import Tally, ranked, ranking
-from baselines.global_majority import each_case
 from baselines.predictor import Ranking
-from sherpa.eventlog import Case, EventLog
+from sherpa.eventlog import Case, EventLog, each_case
 
 _WORD = re.compile(r"[a-z0-9_.:-]+")
 _MEMO = 2048

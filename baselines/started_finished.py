@@ -39,7 +39,7 @@ class StartedFinished(GlobalMajority):
         self._fallback = fallback
 
     def rank(self, prefix: Case) -> Ranking:
-        last = prefix.types[-1] if len(prefix) else ""
+        last = prefix.last_type or ""
         stem, _, phase = last.rpartition(".")
         if not stem or phase not in OPENING:
             counts = self._tally.counts if self._fallback else {}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from baselines.counts import Tally, ranked
-from baselines.global_majority import each_case
 from baselines.predictor import Ranking
 from baselines.raw_ngram import RawNgram
-from sherpa.eventlog import Case, EventLog
+from sherpa.eventlog import Case, EventLog, each_case
 
 
 class WorkflowClassNgram:

@@ -22,6 +22,7 @@ def arm_report(dataset: Dataset, part: Predictions, top_k: int, max_misses: int)
     ranks = part.array("rank_of_target").astype(np.int64)
     cases = part.array("case").astype(np.int64)
     hard = ~trivial_steps(part)
+    bins = reliability(part, ranks)
     return {
         "cases": len(dataset.log),
         "datasetEvents": dataset.log.events,
@@ -39,8 +40,8 @@ def arm_report(dataset: Dataset, part: Predictions, top_k: int, max_misses: int)
             "nextTop1Accuracy": metrics.top_k_accuracy(ranks[hard], 1),
             "nextTopKAccuracy": metrics.top_k_accuracy(ranks[hard], top_k),
         },
-        "probability": probability(part, ranks),
-        "reliability": reliability(part, ranks),
+        "probability": probability(part, bins),
+        "reliability": bins_json(bins),
         "riskCoverage": risk_coverage(part, ranks),
         "eventBreakdown": breakdown(part, ranks, top_k),
         "misses": misses(part, ranks, top_k, max_misses),
@@ -57,14 +58,18 @@ def arm_report(dataset: Dataset, part: Predictions, top_k: int, max_misses: int)
     }
 
 
-def reliability(part: Predictions, ranks: Any) -> list[dict[str, Any]]:
+def reliability(part: Predictions, ranks: Any) -> list[metrics.CalibrationBin]:
     """How often the first-ranked event came, by its probability, in bins of equal mass.
 
     For a predictor that is not calibrated the probability is its share of the support, and the bins describe it.
     """
     given = np.array([p is not None for p in part.columns["p_top1"]], dtype=bool)
     p = np.array([x or 0.0 for x in part.columns["p_top1"]], dtype=float)[given]
-    bins = metrics.calibration_bins(p, (ranks == 1)[given])
+    return metrics.calibration_bins(p, (ranks == 1)[given])
+
+
+def bins_json(bins: Sequence[metrics.CalibrationBin]) -> list[dict[str, Any]]:
+    """Bins as the record holds them."""
     return [{"confidence": b.confidence, "accuracy": b.accuracy, "count": b.count} for b in bins]
 
 
@@ -88,20 +93,15 @@ def risk_coverage(part: Predictions, ranks: Any, points: int = 20) -> dict[str, 
     return {"area": float(error.mean()), "points": rows}
 
 
-def probability(table: Predictions, ranks: Any) -> dict[str, Any]:
-    """Log loss and Brier score of calibrated predictors; the reliability of the first rank of every one."""
-    predicted = np.array([p is not None for p in table.columns["p_top1"]], dtype=bool)
-    p_top1 = np.array([p or 0.0 for p in table.columns["p_top1"]], dtype=float)[predicted]
-    bins = metrics.calibration_bins(p_top1, (ranks == 1)[predicted])
+def probability(table: Predictions, bins: Sequence[metrics.CalibrationBin]) -> dict[str, Any]:
+    """Log loss, Brier score and calibration error of a calibrated predictor; nothing for any other."""
     p_target, squared = table.array("p_target").astype(float), table.array("p_squared").astype(float)
     return {
         "calibrated": table.calibrated,
         "logLossBits": metrics.log_loss_bits(p_target) if table.calibrated else None,
         "brier": metrics.brier_score(p_target, squared) if table.calibrated else None,
         "ece": metrics.expected_calibration_error(bins) if table.calibrated else None,
-        "bins": [{"confidence": b.confidence, "accuracy": b.accuracy, "count": b.count} for b in bins]
-        if table.calibrated
-        else [],
+        "bins": bins_json(bins) if table.calibrated else [],
     }
 
 

@@ -194,10 +194,9 @@ def _pair(
     chosen: tuple[Interval, float] | None = None
     for metric in ("top-k", "top-1"):
         found = c.interval(treatment, control, metric, null)
-        p = min(1.0, 2 * min(found.p_greater, found.p_less))
-        rows.append(contrast_json(treatment, control, metric, found, p))
+        rows.append(contrast_json(treatment, control, metric, found, found.p_two_sided))
         if metric == c.plan.metric:
-            chosen = (found, p)
+            chosen = (found, found.p_two_sided)
     if chosen is None:
         raise ValueError(c.plan.metric)
     return *chosen, rows

@@ -48,6 +48,11 @@ class Interval:
     p_less: float
 
     @property
+    def p_two_sided(self) -> float:
+        """Two-sided p-value of θ = null."""
+        return min(1.0, 2 * min(self.p_greater, self.p_less))
+
+    @property
     def few(self) -> bool:
         """True if there are too few clusters for the interval to decide anything by itself."""
         return self.clusters < FEW_CLUSTERS

@@ -83,7 +83,7 @@ class Predictions:
         c["case"].append(prefix.index)
         c["step"].append(len(prefix))
         c["target"].append(target)
-        c["last"].append(self.log.vocabulary[int(self.log.codes[prefix.stop - 1])])
+        c["last"].append(prefix.last_type)
         c["rank_of_target"].append(place + 1)
         c["top_k"].append(ranking.events[: self.top])
         c["p_target"].append(ranking.probabilities[place] if place >= 0 else ranking.unseen)

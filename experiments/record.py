@@ -277,6 +277,11 @@ def without_volatile(value: Any) -> Any:
     return value
 
 
+def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    place = {name: at for at, name in enumerate(names)}
+    return [place[name] for name in wanted]
+
+
 def compare_records(
     left: dict[str, Any], right: dict[str, Any], *, resamples: int = 10_000, seed: int = 0
 ) -> dict[str, Any]:
@@ -297,8 +302,7 @@ def compare_records(
         names = [n for n, s in zip(b["clusters"]["names"], b["clusters"]["steps"], strict=True) if steps_a.get(n) == s]
         if len(names) < 2:
             continue
-        at_a = [a["clusters"]["names"].index(n) for n in names]
-        at_b = [b["clusters"]["names"].index(n) for n in names]
+        at_a, at_b = (_places(part["clusters"]["names"], names) for part in (a, b))
         steps = np.array(b["clusters"]["steps"], dtype=float)[at_b]
         for arm in sorted(a["clusters"]["hits"].keys() & b["clusters"]["hits"].keys()):
             for metric in ("top-1", "top-k"):

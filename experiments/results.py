@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from experiments.dataset import load_dataset
@@ -26,9 +25,9 @@ from experiments.report import to_markdown, write_report
 from experiments.report.markdown import DECISION_HEAD, decision_row, percent, table
 from experiments.suite import load_suite, validate_suite
 from experiments.validation import Protocol
-from sherpa.answers import integral
+from sherpa.answers import json_document
 from sherpa.config import EngineConfig
-from sherpa.instants import NANOS_PER_MS, format_instant
+from sherpa.instants import format_milliseconds
 
 FIXTURES = Path("fixtures/validation")
 GATE_DATASETS = ("synthetic-workflows.json", "openclaw-realish.json")
@@ -38,7 +37,7 @@ TOLERANCE = 1e-9
 def build(folder: Path) -> None:
     """Run the bundled suite and the gate, and write records, pages and the table of contents."""
     suite = run_suite()
-    write_whole(folder / "suite" / "record.json", _json_bytes(suite))
+    write_whole(folder / "suite" / "record.json", json_document(suite))
     gate = run_bundled_gate()
     write_report(gate, folder / "gate")
     write_whole(folder / "README.md", readme(suite, gate).encode())
@@ -53,7 +52,7 @@ def run_suite() -> dict[str, Any]:
 def run_bundled_gate() -> dict[str, Any]:
     """The gate with the plan of the package on the two annotated datasets."""
     begin = time.perf_counter()
-    started_at = format_instant(time.time_ns() // NANOS_PER_MS * NANOS_PER_MS)
+    started_at = format_milliseconds(time.time_ns())
     plan, data = load_plan(None)
     datasets = [load_dataset(FIXTURES / name) for name in GATE_DATASETS]
     mode = open_test(None, data, datasets, now=started_at)
@@ -68,10 +67,6 @@ def run_bundled_gate() -> dict[str, Any]:
         started_at=started_at,
         wall_seconds=time.perf_counter() - begin,
     )
-
-
-def _json_bytes(value: dict[str, Any]) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(integral(msgspec.to_builtins(value))), indent=2) + b"\n"
 
 
 def readme(suite: dict[str, Any], gate: dict[str, Any]) -> str:
@@ -133,7 +128,7 @@ def _same(a: Any, b: Any) -> bool:
 
 def check(folder: Path) -> list[str]:
     """Rebuild everything in memory and say where the committed results differ."""
-    suite, gate = (json.loads(_json_bytes(value)) for value in (run_suite(), run_bundled_gate()))
+    suite, gate = (json.loads(json_document(value)) for value in (run_suite(), run_bundled_gate()))
     found = []
     for name, rebuilt in (("suite/record.json", suite), ("gate/record.json", gate)):
         committed = json.loads((folder / name).read_text(encoding="utf-8"))

@@ -53,11 +53,12 @@ def h5(dataset: Dataset, plan: Plan, rng: np.random.Generator, *, parity: bool =
         denominators.append(steps)
         errors.append(standard_error(difference, steps))
         found = cluster_bootstrap(difference, steps, rng=rng, resamples=plan.resamples).interval(0, level=plan.level)
-        p = min(1.0, 2 * min(found.p_greater, found.p_less))
         rows.append(
             {
                 "group": fold.name,
-                **contrast_json(plan.h5.treatment, f"{plan.h5.floor} in the group", plan.metric, found, p),
+                **contrast_json(
+                    plan.h5.treatment, f"{plan.h5.floor} in the group", plan.metric, found, found.p_two_sided
+                ),
                 "transfer": float(moved[0].sum() / steps.sum()),
                 "floor": float(base[0].sum() / steps.sum()),
                 "ceiling": float(best[0].sum() / steps.sum()),

@@ -18,6 +18,11 @@ class Wire(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return plain
 
 
+def json_document(value: Any) -> bytes:
+    """A JSON document: two spaces, integral numbers without a decimal point, a newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(integral(msgspec.to_builtins(value))), indent=2) + b"\n"
+
+
 def integral(value: Any) -> Any:
     """The same JSON value with 1.0 as 1 everywhere."""
     if isinstance(value, float):

@@ -18,7 +18,7 @@ from sherpa.logbuilder import case_order, group_cases
 from sherpa.projection.states import join_state
 from sherpa.queries import branch_risks
 from sherpa.rounding import round_half_up
-from sherpa.store import GraphStore, Row, insert, row_of_event, to_json_text
+from sherpa.store import EDGE_COUNTS, GraphStore, Row, insert, row_of_event, to_json_text
 from sherpa.terminal import OUTCOMES
 
 DERIVED = ("events", "cases", "state_edges", "workflows", "risk_metrics", "success_metrics")
@@ -358,9 +358,8 @@ def _changed(held: Edge | None, plus: Edge | None, minus: Edge | None) -> Edge:
 
 
 _EDGE_SELECT = (
-    "SELECT next_event, support, success_count, failure_count, terminal_success_count, terminal_failure_count, "
-    "terminal_unknown_count, timed_count, total_duration_ms, response_dist, min_duration_ms, max_duration_ms, "
-    "last_instant, last_seen_at FROM state_edges WHERE order_n = ? AND state_key = ?"
+    f"SELECT next_event, {EDGE_COUNTS}, response_dist, min_duration_ms, max_duration_ms, last_instant, last_seen_at "
+    "FROM state_edges WHERE order_n = ? AND state_key = ?"
 )
 
 

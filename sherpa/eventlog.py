@@ -344,6 +344,17 @@ class Case:
         return tuple(vocabulary[c] for c in self.log.codes[self.start : self.stop].tolist())
 
     @property
+    def last_type(self) -> str | None:
+        """Type of the last event, None in an empty prefix."""
+        return self.log.vocabulary[int(self.log.codes[self.stop - 1])] if len(self) else None
+
+    def tokens(self, level: str, last: int | None = None) -> tuple[str, ...]:
+        """The tokens of a level (see `EventLog.view`), or the `last` ones of them, oldest first."""
+        view = self.log.view(level)
+        low = self.start if last is None else max(self.start, self.stop - last)
+        return tuple(view.tokens[c] for c in view.codes[low : self.stop].tolist())
+
+    @property
     def terminal(self) -> int:
         """Terminal outcome of what this view holds (of the prefix, for a prefix)."""
         log = self.log
@@ -403,6 +414,11 @@ class Case:
             repr([log.response_vocabulary[r] if r >= 0 else None for r in log.responses[rows].tolist()]).encode(),
         ]
         return b"\0".join(parts)
+
+
+def each_case(cases: EventLog | Case | Iterable[Case]) -> Iterable[Case]:
+    """The cases of a log, or the one case."""
+    return (cases,) if isinstance(cases, Case) else cases
 
 
 def milliseconds(instants: Int64) -> Int64:

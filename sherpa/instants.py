@@ -87,6 +87,11 @@ def format_instant(nanos: int) -> str:
     return f"{day.isoformat()}T{clock}.{fraction}Z"
 
 
+def format_milliseconds(nanos: int) -> str:
+    """`format_instant` of an instant cut to whole milliseconds, as clocks are written down."""
+    return format_instant(nanos // NANOS_PER_MS * NANOS_PER_MS)
+
+
 def day_of(nanos: int) -> str:
     """The UTC day ``YYYY-MM-DD`` of an instant."""
     return (date(1970, 1, 1) + timedelta(days=nanos // (86_400 * _NANOS_PER_SECOND))).isoformat()

@@ -16,7 +16,7 @@ from sherpa.answers import WorkflowNext, WorkflowOutcomes, WorkflowRecall, Workf
 from sherpa.config import EngineConfig
 from sherpa.errors import ConfigError, LedgerError, StoreError
 from sherpa.event import Event, Projection, read_event
-from sherpa.instants import NANOS_PER_MS, format_instant
+from sherpa.instants import NANOS_PER_MS, format_instant, format_milliseconds, parse_instant
 from sherpa.ledger import Appended, Ledger, LedgerReport
 from sherpa.projection.ontology import procedure_atom, running_families
 from sherpa.projection.states import Facets
@@ -201,7 +201,7 @@ class ProceduralMemory:
         now = self._clock()
         with self.store.transaction() as db:
             rebuild(db, events, self.config)
-            fresh = {**metadata, "lastRebuildAt": format_instant(now // NANOS_PER_MS * NANOS_PER_MS)}
+            fresh = {**metadata, "lastRebuildAt": format_milliseconds(now)}
             self._write_metadata(db, positions, report, int(metadata.get("rebuildCount", 0)) + 1, fresh, None)
         self.last_report = report
 
@@ -219,7 +219,7 @@ class ProceduralMemory:
         if added is not None:
             corrupt += int(former.get("ledgerCorruptionCount", 0))
             duplicates += int(former.get("ledgerDuplicateCount", 0))
-        now = format_instant(self._clock() // NANOS_PER_MS * NANOS_PER_MS)
+        now = format_milliseconds(self._clock())
         values = {
             "defaultOrder": config.default_order,
             "minOrder": config.min_order,
@@ -365,6 +365,4 @@ def _with(config: EngineConfig, changes: dict[str, Any]) -> EngineConfig:
 
 
 def _age_ms(text: str | None, now: int) -> int | None:
-    from sherpa.instants import parse_instant
-
     return None if text is None else max(0, (now - parse_instant(text)) // NANOS_PER_MS)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sherpa.branches import NO_BRANCHES, Branch, Branches
 from sherpa.config import Strategy
 from sherpa.counting import SUMS, CountTable, count, empty_table, merge, subtract
-from sherpa.eventlog import Case, EventLog, concatenate
+from sherpa.eventlog import Case, EventLog, concatenate, each_case
 from sherpa.instants import NANOS_PER_MS, NO_INSTANT
 from sherpa.projection.states import levels
 from sherpa.terminal import FAILURE, SUCCESS
@@ -123,7 +123,7 @@ class VariableOrderMarkovModel:
             self._set_base(merge(self.table(), self._count(cases)))
             self._unhashed.append(cases)
             return self
-        for case in _each_case(cases):
+        for case in each_case(cases):
             self._unhashed.append(case)
             self._change(case, +1)
         return self
@@ -138,9 +138,9 @@ class VariableOrderMarkovModel:
         """
         # Counts alone cannot tell whether this very case was learned. Its fingerprint can; fingerprints are made when
         # something is forgotten for the first time, so that models which never forget do not pay for them.
-        self._learned.update(_fingerprint(case) for part in self._unhashed for case in _each_case(part))
+        self._learned.update(_fingerprint(case) for part in self._unhashed for case in each_case(part))
         self._unhashed = []
-        for case in _each_case(cases):
+        for case in each_case(cases):
             key = _fingerprint(case)
             if self._learned[key] == 0:
                 raise ValueError(f"case {case.case_id!r} cannot be forgotten: it was not learned as it is")
@@ -285,10 +285,6 @@ def _fingerprint(case: Case) -> bytes:
     return hashlib.blake2b(case.fingerprint(), digest_size=16).digest()
 
 
-def _each_case(cases: EventLog | Case | Iterable[Case]) -> Iterable[Case]:
-    return (cases,) if isinstance(cases, Case) else cases
-
-
 def _apply(base: Branches, changes: dict[str, _Change]) -> Branches:
     rows = []
     seen = set()
@@ -320,10 +316,7 @@ def _case_edges(case: Case, max_order: int, level_fields: tuple[tuple[str, ...],
     """The edges of one case, counted one by one: the kernel's rules for a handful of events."""
     log, low, high = case.log, case.start, case.stop
     names = ["raw" if not f else "procedure" if len(f) == 1 else "family-procedure" for f in level_fields]
-    views = []
-    for name in names:
-        view = log.view(name)
-        views.append([view.tokens[c] for c in view.codes[low:high].tolist()])
+    views = [case.tokens(name) for name in names]
     types = case.types
     outcomes = log.outcomes[low:high].tolist()
     instants = log.instants[low:high].tolist()
@@ -341,7 +334,7 @@ def _case_edges(case: Case, max_order: int, level_fields: tuple[tuple[str, ...],
         row = (1, int(following == SUCCESS), int(following == FAILURE), *ended, int(timed), duration)
         response = upcoming[i + 2]
         for order in range(min(max_order, i + 1) + 1):
-            states = {tuple(view[i - order + 1 : i + 1]) for view in views} if order else {()}
+            states = {view[i - order + 1 : i + 1] for view in views} if order else {()}
             for state in states:
                 sums, answers = edges.setdefault((state, types[i + 1]), ([0] * len(SUMS), {}))
                 for column, value in enumerate(row):

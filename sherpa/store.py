@@ -38,7 +38,7 @@ _EVENT_COLUMNS = (
     "event_id, schema_version, agent_id, case_id, ts, source, type, actor, outcome, labels_json, entities_json, "
     "projection_json, metrics_json, meta_json, context, seq, instant"
 )
-_EDGE_COUNTS = (
+EDGE_COUNTS = (
     "support, success_count, failure_count, terminal_success_count, terminal_failure_count, terminal_unknown_count, "
     "timed_count, total_duration_ms"
 )
@@ -125,7 +125,7 @@ class GraphStore:
     def branches(self, order: int, state: tuple[str, ...]) -> Branches:
         """The edges out of `state`; see `EdgeSource`."""
         rows = self._db.execute(
-            f"SELECT next_event, response_dist, {_EDGE_COUNTS} FROM state_edges "
+            f"SELECT next_event, response_dist, {EDGE_COUNTS} FROM state_edges "
             "WHERE order_n = ? AND state_key = ? ORDER BY support DESC, next_event",
             (order, join_state(state)),
         ).fetchall()

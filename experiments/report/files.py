@@ -6,21 +6,14 @@ import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
 from experiments.files import write_whole
 from experiments.report.figures import draw_figures
 from experiments.report.html import to_html
 from experiments.report.markdown import to_markdown
-from sherpa.answers import integral
+from sherpa.answers import json_document
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def record_bytes(record: dict[str, Any]) -> bytes:
-    """A record as JSON text: two spaces, a newline at the end, integral numbers without a decimal point."""
-    return msgspec.json.format(msgspec.json.encode(integral(record)), indent=2) + b"\n"
 
 
 def write_report(
@@ -28,7 +21,7 @@ def write_report(
 ) -> dict[str, Path]:
     """Write ``record.json``, ``report.md``, ``report.html`` and the figures; returns what was written by kind."""
     paths = {"record": folder / "record.json", "markdown": folder / "report.md", "html": folder / "report.html"}
-    write_whole(paths["record"], record_bytes(record))
+    write_whole(paths["record"], json_document(record))
     write_whole(paths["markdown"], to_markdown(record).encode())
     write_whole(paths["html"], to_html(record).encode())
     for figure, bitmap in draw_figures(record, png="png" in figures) if figures else []:

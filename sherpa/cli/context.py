@@ -10,7 +10,6 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import msgspec
 import typer
 
 if TYPE_CHECKING:
@@ -66,15 +65,11 @@ class Settings:
         if not self.quiet:
             print(text, file=sys.stderr)
 
-    def json_bytes(self, value: Any) -> bytes:
-        """A JSON document: two spaces, integral numbers without a decimal point, a newline at the end."""
-        from sherpa.answers import integral
-
-        return msgspec.json.format(msgspec.json.encode(integral(msgspec.to_builtins(value))), indent=2) + b"\n"
-
     def print_json(self, value: Any) -> None:
         """One JSON document on stdout."""
-        sys.stdout.buffer.write(self.json_bytes(value))
+        from sherpa.answers import json_document
+
+        sys.stdout.buffer.write(json_document(value))
         sys.stdout.buffer.flush()
 
     def show(self, value: Any, draw: Callable[[Console], None]) -> None:

@@ -209,8 +209,9 @@ def validate_suite(
         )
     if output is not None:
         from experiments.files import write_whole
+        from sherpa.answers import json_document
 
-        write_whole(output, options.json_bytes(report))
+        write_whole(output, json_document(report))
     options.show(report, lambda c: _draw(c, report["name"], report["datasets"], report["totals"]))
     _remark(options, report["datasets"])
     _complain([error["error"] for error in report["errors"]])

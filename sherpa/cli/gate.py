@@ -130,9 +130,9 @@ def validate_baselines(
 
 
 def _now() -> str:
-    from sherpa.instants import NANOS_PER_MS, format_instant
+    from sherpa.instants import format_milliseconds
 
-    return format_instant(time.time_ns() // NANOS_PER_MS * NANOS_PER_MS)
+    return format_milliseconds(time.time_ns())
 
 
 def _load(datasets: list[Path], imports: DataFlags, parity: bool) -> list[Dataset]:

@@ -42,7 +42,6 @@ def read_xes(path: Path, fields: FieldNames | None = None, *, parity: bool = Fal
     time_key, actor_key = names.timestamp or "time:timestamp", names.actor or "org:resource"
     builder = LogBuilder(parity=parity)
     unnamed = empty = traces = 0
-    root_seen = False
     try:
         with open_bytes(path) as file:
             root = None
@@ -51,8 +50,7 @@ def read_xes(path: Path, fields: FieldNames | None = None, *, parity: bool = Fal
                 if step == "start":
                     if root is None:
                         root = element
-                        root_seen = tag == "log"
-                        if not root_seen:
+                        if tag != "log":
                             raise SourceError(f"the document is <{tag}>, not <log>", file=path)
                     continue
                 if tag != "trace":
