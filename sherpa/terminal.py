@@ -82,3 +82,36 @@ def terminal_outcomes(
         ended[idle] = UNKNOWN
     result[filled] = ended
     return result
+
+
+class RunningTerminal:
+    """The terminal outcome of a case so far, kept up event by event; the rules of `terminal_outcomes`."""
+
+    __slots__ = ("_declared", "_last", "_session", "_usable", "_work")
+
+    def __init__(self) -> None:
+        self._declared: int | None = None
+        self._usable: int | None = None
+        self._last = UNKNOWN
+        self._session = self._work = False
+
+    def add(self, event_type: str, outcome: int) -> None:
+        """The next event of the case; its outcome as a code."""
+        declared = declared_outcome(event_type)
+        if declared is not None:
+            self._declared = declared
+        passive = event_type == "session.ended" or event_type.endswith(_OPENING)
+        if outcome != UNKNOWN and not passive:
+            self._usable = outcome
+        self._last = outcome
+        self._session = self._session or event_type.startswith("session.")
+        self._work = self._work or not event_type.startswith(_CHAT)
+
+    @property
+    def outcome(self) -> int:
+        """Code of the outcome."""
+        if self._session and not self._work:
+            return UNKNOWN
+        if self._declared is not None:
+            return self._declared
+        return self._last if self._usable is None else self._usable

@@ -29,7 +29,8 @@ class Figure:
 
 
 @contextmanager
-def _axes(name: str, height: float) -> Iterator[tuple[Axes, Callable[[], str], Callable[[], bytes]]]:
+def axes(name: str, height: float) -> Iterator[tuple[Axes, Callable[[], str], Callable[[], bytes]]]:
+    """Axes to draw on, and what gives the drawing as SVG and as PNG; the same drawing gives the same bytes."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
@@ -109,7 +110,7 @@ def _forest(record: dict[str, Any], entry: dict[str, Any], prefix: str, png: boo
     if not rows:
         return None
     name = f"{prefix}-forest"
-    with _axes(name, 0.34 * len(rows) + 1.0) as (ax, svg, bitmap):
+    with axes(name, 0.34 * len(rows) + 1.0) as (ax, svg, bitmap):
         _rows_with_intervals(ax, rows, ["o" if r[2] > 0 else "x" if r[3] < 0 else "s" for r in rows])
         ax.axvline(0, color="black", linewidth=0.8)
         ax.set_xlabel("difference in accuracy, percentage points (right: better than the control)")
@@ -134,7 +135,7 @@ def _accuracy(record: dict[str, Any], entry: dict[str, Any], prefix: str, png: b
     if not rows:
         return None
     name = f"{prefix}-accuracy"
-    with _axes(name, 0.34 * len(rows) + 1.0) as (ax, svg, bitmap):
+    with axes(name, 0.34 * len(rows) + 1.0) as (ax, svg, bitmap):
         _rows_with_intervals(ax, rows, ["o" if r[0].startswith("sherpa") else "s" for r in rows])
         ax.set_xlabel(f"{_metric(record)} accuracy, %")
         alt = "; ".join(f"{r[0]} {100 * r[1]:.1f} % ({100 * r[2]:.1f} to {100 * r[3]:.1f})" for r in rows)
@@ -158,7 +159,7 @@ def _reliability(record: dict[str, Any], entry: dict[str, Any], prefix: str, png
     if not arms:
         return None
     name = f"{prefix}-reliability"
-    with _axes(name, 4.2) as (ax, svg, bitmap):
+    with axes(name, 4.2) as (ax, svg, bitmap):
         ax.plot([0, 100], [0, 100], color="0.6", linewidth=0.8)
         for at, a in enumerate(arms):
             x, y = ([100 * b[k] for b in a["reliability"]] for k in ("confidence", "accuracy"))
@@ -183,7 +184,7 @@ def _risk_coverage(record: dict[str, Any], entry: dict[str, Any], prefix: str, p
     if not arms:
         return None
     name = f"{prefix}-risk-coverage"
-    with _axes(name, 3.6) as (ax, svg, bitmap):
+    with axes(name, 3.6) as (ax, svg, bitmap):
         for at, a in enumerate(arms):
             x, y = ([100 * p[k] for p in a["riskCoverage"]["points"]] for k in ("coverage", "error"))
             label = f"{a['predictor']} (area {a['riskCoverage']['area']:.3f})"
@@ -203,7 +204,7 @@ def _learning(record: dict[str, Any], entry: dict[str, Any], prefix: str, png: b
         return None
     name = f"{prefix}-learning"
     names = list(dict.fromkeys(r["predictor"] for r in rows))
-    with _axes(name, 3.4) as (ax, svg, bitmap):
+    with axes(name, 3.4) as (ax, svg, bitmap):
         for at, arm in enumerate(names):
             part = [r for r in rows if r["predictor"] == arm and r["accuracy"] is not None]
             ax.plot(
@@ -239,7 +240,7 @@ def _backoff(record: dict[str, Any], entry: dict[str, Any], prefix: str, png: bo
         return None
     name = f"{prefix}-backoff"
     orders = sorted({int(k) for a in arms for k in a["research"]["matchedOrders"]})
-    with _axes(name, 3.2) as (ax, svg, bitmap):
+    with axes(name, 3.2) as (ax, svg, bitmap):
         width = 0.8 / len(arms)
         for at, a in enumerate(arms):
             total = sum(a["research"]["matchedOrders"].values())
@@ -279,7 +280,7 @@ def _pooled(record: dict[str, Any], png: bool) -> Made:
     ]
     if not rows:
         return None
-    with _axes("pooled-forest", 0.34 * len(rows) + 1.0) as (ax, svg, bitmap):
+    with axes("pooled-forest", 0.34 * len(rows) + 1.0) as (ax, svg, bitmap):
         _rows_with_intervals(ax, rows, ["o" if r[2] > 0 else "x" if r[3] < 0 else "s" for r in rows])
         ax.axvline(0, color="black", linewidth=0.8)
         ax.set_xlabel("difference in accuracy, percentage points")

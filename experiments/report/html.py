@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.report import markdown as words
 from experiments.report.figures import draw_figures
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
-def to_html(record: dict[str, Any]) -> str:
-    """The whole record as one page; every text is escaped, figures are our own SVG."""
+
+def environment() -> Environment:
+    """Templates; every text is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
-    env = Environment(
+    return Environment(
         loader=PackageLoader("experiments.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def to_html(record: dict[str, Any]) -> str:
+    """The whole record as one page; every text is escaped, figures are our own SVG."""
+    from markupsafe import Markup
+
     figures = [figure for figure, _ in draw_figures(record)]
     datasets = [
         {
@@ -35,12 +43,16 @@ def to_html(record: dict[str, Any]) -> str:
         }
         for number, entry in enumerate(record["datasets"], start=1)
     ]
-    page = env.get_template("report.html.j2").render(
-        record=record,
-        words=words,
-        datasets=datasets,
-        pooled=[words.pooled_row(p) for p in record["pooled"]],
-        pooled_figures=[(f, Markup(f.svg)) for f in figures if f.name == "pooled-forest"],
-        provenance=words.provenance_rows(record),
+    page = (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            record=record,
+            words=words,
+            datasets=datasets,
+            pooled=[words.pooled_row(p) for p in record["pooled"]],
+            pooled_figures=[(f, Markup(f.svg)) for f in figures if f.name == "pooled-forest"],
+            provenance=words.provenance_rows(record),
+        )
     )
     return page + "\n"

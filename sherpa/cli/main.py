@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sherpa import __version__
-from sherpa.cli import experiment, gate, store
+from sherpa.cli import experiment, gate, openclaw, store
 from sherpa.cli.context import INTERNAL, Settings, guarded
 from sherpa.config import ESTIMATORS, STRATEGIES
 
@@ -21,6 +21,7 @@ Typical use:
     sherpa ingest-batch events.json
     sherpa workflow-next --case-id session:42
     sherpa validate-suite --input fixtures/validation/suite.json
+    sherpa simulate --sessions-dir ~/.openclaw
 """
 
 app = typer.Typer(
@@ -84,6 +85,7 @@ def options(
 store.register(app)
 experiment.register(app)
 gate.register(app)
+openclaw.register(app)
 
 
 def main() -> None:
