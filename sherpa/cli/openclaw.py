@@ -57,7 +57,7 @@ class ReadFlags:
         bool, typer.Option("--no-archives", help="Leave out archives of reset and deleted sessions.")
     ] = False
 
-    def options(self, keep_text: bool = False) -> ReadOptions:
+    def options(self, *, keep_text: bool = False, label_abandoned: bool = False) -> ReadOptions:
         """Options of the reader."""
         from sherpa.sources.openclaw import ReadOptions
 
@@ -66,6 +66,7 @@ class ReadFlags:
             active_only=self.active_branch_only,
             archives=not self.no_archives,
             keep_text=keep_text,
+            label_abandoned=label_abandoned,
         )
 
     def mapping(self, keep_text: bool = False) -> Mapping:
@@ -255,7 +256,11 @@ def import_sessions(
     from sherpa.sources.openclaw.importer import import_sessions as run
 
     options = settings(context, json)
-    mapping, taxonomy, reading = flags.mapping(keep_text), flags.names(options), flags.options(keep_text)
+    mapping, taxonomy, reading = (
+        flags.mapping(keep_text),
+        flags.names(options),
+        flags.options(keep_text=keep_text, label_abandoned=True),
+    )
     if watch:
         if json:
             raise ConfigError("--watch goes on for ever and cannot print one JSON document; leave out --json")
@@ -375,7 +380,8 @@ def dataset_from_sessions(
     except ValueError:
         raise typer.BadParameter("must be three numbers such as 0.6,0.2,0.2", param_hint="--fractions") from None
     mapping, taxonomy = flags.mapping(), flags.names(options)
-    with Installation(sessions_dir, flags.options(), taxonomy) as installation, watching(options) as watch:
+    reading = flags.options(label_abandoned=True)
+    with Installation(sessions_dir, reading, taxonomy) as installation, watching(options) as watch:
         bar: Callable[[int], None] = watch("reading", installation.size)
         report = from_sessions(
             installation, mapping, output, by=cast("Any", split_by), fractions=shares, shortest=shortest, watch=bar

@@ -130,7 +130,7 @@ class Follower:
     ) -> None:
         self._memory, self._path, self._mapping = memory, path, mapping
         # Which rows a later rewind leaves behind cannot be known while they are written.
-        self._options = replace(options, tree=False)
+        self._options = replace(options, active_only=False, label_abandoned=False)
         self._taxonomy = taxonomy
         self._stamps: dict[str, tuple[int, int]] = {}
         self._sessions: dict[tuple[str, str, str], _Followed] = {}

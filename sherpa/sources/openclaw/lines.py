@@ -17,6 +17,7 @@ _REJOIN_BYTES = 2**20
 _SHOWN = 5
 _BLANK = b" \t\r\n\0"
 _BOM = b"\xef\xbb\xbf"
+_BROKEN = (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError)
 T = TypeVar("T")
 
 
@@ -81,31 +82,36 @@ class LineReader(Generic[T]):
 
         With `growing` a last line without its end is left for the next reading; `bytes` then says where to go on.
         """
+        readline, decode, limit = stream.readline, self._decoder.decode, self._max
         while True:
-            line = stream.readline(self._max + 1)
-            if not line or (growing and len(line) <= self._max and not line.endswith(b"\n")):
+            line = readline(limit + 1)
+            if not line or (growing and len(line) <= limit and not line.endswith(b"\n")):
                 break
             self.lines += 1
             self.bytes += len(line)
-            if len(line) > self._max and not line.endswith(b"\n"):
+            if len(line) > limit and not line.endswith(b"\n"):
                 self._pass_over(stream)
                 continue
             if line.endswith(b"\r\n"):
                 self._losses.note("carriageReturns", self.lines)
-            yield from self.line(line)
-        self.finish()
-
-    def line(self, line: bytes) -> Iterator[tuple[bytes, T]]:
-        """The rows of one physical line; a line that cannot be read yet is held back."""
-        try:
             if not self._held:
                 # Nearly every line ends here.
-                row = self._decoder.decode(line)
-                yield line, row
-                return
-        except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError):
-            pass
-        yield from self._repair(line)
+                try:
+                    row = decode(line)
+                except _BROKEN:
+                    pass
+                else:
+                    yield line, row
+                    continue
+            yield from self._repair(line)
+        self.finish()
+
+    def one(self, text: bytes, number: int) -> T | None:
+        """The row of a text that is a whole line by itself."""
+        self.lines = number
+        found = [row for _, row in self._repair(text.rstrip(b"\n") + b"\n")]
+        self.finish()
+        return found[0] if found else None
 
     def finish(self) -> None:
         """Nothing follows: what is held back is lost."""
@@ -186,7 +192,7 @@ class LineReader(Generic[T]):
             clean = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
             try:
                 row = self._decoder.decode(clean)
-            except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+            except _BROKEN:
                 return
             whole = at == 0 and end == len(decoded)
             if whole and not quiet and not _is_json(text):
@@ -203,15 +209,6 @@ _lenient = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 def _is_json(text: bytes) -> bool:
     try:
         msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except _BROKEN:
         return False
     return True
-
-
-def decode_one(decoder: msgspec.json.Decoder[T], text: bytes, losses: Losses, line: int) -> T | None:
-    """The row of one text that is a whole line (a column of a store), or None."""
-    reader = LineReader(decoder, losses)
-    reader.lines = line
-    found = [row for _, row in reader.line(text.rstrip(b"\n") + b"\n")]
-    reader.finish()
-    return found[0] if found else None

@@ -16,7 +16,7 @@ from sherpa.instants import NANOS_PER_MS, NO_INSTANT
 from sherpa.sources.compressed import open_bytes
 from sherpa.sources.openclaw.database import AgentDatabase, Archive
 from sherpa.sources.openclaw.files import Kind, SourceFile
-from sherpa.sources.openclaw.lines import MAX_LINE, LineReader, Losses, decode_one
+from sherpa.sources.openclaw.lines import MAX_LINE, LineReader, Losses
 from sherpa.sources.openclaw.rows import OUTLINES, instant_of
 from sherpa.sources.openclaw.tree import Tree
 
@@ -128,8 +128,9 @@ class StreamPart(Part):
                     stream.seek(start)
                 for line, row in reader.rows(stream, growing=start is not None):
                     yield line, row, NO_INSTANT
-                    if watch is not None and reader.bytes - told >= _REPORTED:
-                        watch(reader.bytes - told)
+                    if reader.bytes - told >= _REPORTED:
+                        if watch is not None:
+                            watch(reader.bytes - told)
                         told = reader.bytes
         except SourceError:
             # What was read before the damage stands.
@@ -202,7 +203,7 @@ class StorePart(Part):
             try:
                 row = decoder.decode(text)
             except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError):
-                repaired = decode_one(decoder, text, self.losses, seq)
+                repaired = LineReader(decoder, self.losses).one(text, seq)
                 if repaired is None:
                     continue
                 row = repaired

@@ -100,8 +100,8 @@ class Replay:
         self._held: list[_Call] = []
         self._jobs: dict[str, _Call] = {}
         self._now = NO_INSTANT
-        self._seen: set[Any] = set()
-        self._started = False
+        self._seen: set[str | int] = set()
+        self._started = self._window = False
 
     @property
     def started(self) -> bool:
@@ -110,12 +110,9 @@ class Replay:
 
     # -- rows --------------------------------------------------------------------------------------------------
 
-    def begin(self, row: str = "") -> list[Step]:
-        """A new window of the session begins: its first one starts it, every other resets it."""
-        if not self._started:
-            return []
-        self.counts.resets += 1
-        return [self._reset(row or "window", "archived")]
+    def begin(self) -> None:
+        """A new window of the session begins. Its first row resets the session, unless it was read before."""
+        self._window = self._started
 
     def feed(self, row: Row, line: bytes, *, abandoned: bool = False, fallback: int = NO_INSTANT) -> list[Step]:
         """The steps of one row; none for a row that was read before.
@@ -134,18 +131,22 @@ class Replay:
             return self._header(row, fallback)
         self.counts.entries += 1
         name = row.id if isinstance(row.id, str) and row.id else None
-        key: Any = name or hashlib.blake2b(line.strip(), digest_size=16).digest()
+        key: str | int = name or _digest(line.strip())
         if key in self._seen:
             self.counts.duplicates += 1
+            self._window = False
             return []
         self._seen.add(key)
-        if abandoned:
-            self.counts.abandoned += 1
-            if self.options.active_only:
-                return []
+        if abandoned and self.options.active_only:
+            return []
         self._tick(instant_of(row), fallback)
+        label = key if isinstance(key, str) else f"x{key:016x}"
         steps = self._start() if not self._started else []
-        steps += self._row(row, name or f"x{key.hex()[:16]}" if not isinstance(key, str) else key)
+        if self._window:
+            self._window = False
+            self.counts.resets += 1
+            steps.append(self._reset(label, "archived", "window"))
+        steps += self._row(row, label)
         if abandoned:
             for step in steps:
                 step.labels = (*step.labels, "branch:abandoned")
@@ -187,9 +188,9 @@ class Replay:
         self.counts.unknown_types[str(row.type)[:40]] += 1
         return []
 
-    def _reset(self, name: str, reason: str) -> Step:
+    def _reset(self, name: str, reason: str, part: str = "") -> Step:
         reason = reason if _WORD.fullmatch(reason) else "other"
-        return Step("session.reset", self._now, name, actor="system", labels=(f"reset:{reason}",))
+        return Step("session.reset", self._now, name, part, actor="system", labels=(f"reset:{reason}",))
 
     def _message(self, message: Message, name: str) -> list[Step]:
         role = message.role
@@ -238,10 +239,9 @@ class Replay:
         """Some versions wrote every message of the user many times, each with an id of its own."""
         keys = []
         if text(message.idempotency_key):
-            keys.append(("key", message.idempotency_key))
+            keys.append(_digest(f"key {message.idempotency_key}"))
         if isinstance(message.timestamp, int | float) and words:
-            digest = hashlib.blake2b(words.encode("utf-8", "replace"), digest_size=8).digest()
-            keys.append(("text", (message.timestamp, digest)))
+            keys.append(_digest(f"text {message.timestamp} {words}"))
         known = any(key in self._seen for key in keys)
         self._seen.update(keys)
         return known
@@ -488,3 +488,8 @@ class Replay:
     def end(self, outcome: str, reason: str) -> Step:
         """The session is known to have ended."""
         return Step("session.ended", self._now, "session", "ended", "system", outcome, labels=(f"end:{reason}",))
+
+
+def _digest(text: str | bytes) -> int:
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import UNSET, Raw, UnsetType
 from sherpa.instants import NANOS_PER_MS, NO_INSTANT, parse_instant
 
 NOTHING = Raw(b"null")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LIMIT_MS = 2**63 // NANOS_PER_MS
 
 
@@ -112,7 +114,14 @@ def text(value: Any) -> str | None:
 
 def blocks(content: Raw) -> list[Block]:
     """The blocks of a content; a plain string is one block of text."""
-    decoded = _CONTENT.decode(content)
+    try:
+        decoded = _CONTENT.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        # The row was whole; only bytes inside its texts are not UTF-8, or it is nested beyond reason.
+        try:
+            decoded = _CONTENT.decode(bytes(content).decode("utf-8", "replace").encode())
+        except (msgspec.DecodeError, RecursionError):
+            return []
     if isinstance(decoded, Block):
         return [decoded]
     if isinstance(decoded, str):
@@ -146,6 +155,12 @@ def instant_of(row: Row | Outline) -> int:
 
 def _instant(value: Any) -> int:
     if isinstance(value, str):
+        if len(value) == 24 and value[-1] == "Z":
+            # The form that OpenClaw writes; anything unusual in it is left to the general reader.
+            try:
+                return _millis(value) * NANOS_PER_MS
+            except ValueError:
+                pass
         try:
             return parse_instant(value, assume_utc=True)
         except ValueError:
@@ -153,6 +168,11 @@ def _instant(value: Any) -> int:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LIMIT_MS:
         return int(value) * NANOS_PER_MS
     return NO_INSTANT
+
+
+def _millis(text: str) -> int:
+    passed = datetime.fromisoformat(text) - _EPOCH
+    return (passed.days * 86_400 + passed.seconds) * 1000 + passed.microseconds // 1000
 
 
 def has_parent_key(row: Row | Outline) -> bool:

@@ -21,6 +21,7 @@ from sherpa.sources.openclaw.replay import Replay, ReplayOptions
 from sherpa.sources.openclaw.rows import ROWS
 from sherpa.sources.openclaw.steps import Counts, Step
 from sherpa.sources.openclaw.taxonomy import Taxonomy, load_taxonomy
+from sherpa.sources.openclaw.tree import Tree
 
 Key = tuple[str, str, str]
 _TOPIC = re.compile(r"-topic-[^/]+\Z")
@@ -36,15 +37,21 @@ class ReadOptions(ReplayOptions):
     ----------
     archives : bool
         Read archives of reset and deleted sessions.
-    tree : bool
-        Find out which rows lie off the active path (a first pass over each transcript).
+    label_abandoned : bool
+        Mark the steps of rows that lie off the active path, as `active_only` leaves them out; either takes a first
+        pass over each transcript. Without it they are only counted.
     max_line : int
         Longest line that is read, in bytes.
     """
 
     archives: bool = True
-    tree: bool = True
+    label_abandoned: bool = False
     max_line: int = MAX_LINE
+
+    @property
+    def needs_survey(self) -> bool:
+        """Whether rows off the active path must be known before the rows are read."""
+        return self.active_only or self.label_abandoned
 
 
 @dataclass
@@ -63,6 +70,8 @@ class Cursor:
         Of that part when it was read.
     closed : bool
         Whether the session was told to have ended.
+    tree : Tree
+        Of the rows of that part; `abandoned` counts the rows off the path in the parts before it.
     """
 
     replay: Replay
@@ -71,6 +80,8 @@ class Cursor:
     inside: bool = False
     generation: str = ""
     closed: bool = False
+    tree: Tree = field(default_factory=Tree)
+    abandoned: int = 0
 
 
 @dataclass
@@ -125,19 +136,24 @@ class Session:
         replay = cursor.replay
         self.losses = Losses()
         for part in self.parts[cursor.part :]:
-            off = part.survey() if self.options.tree and not growing else frozenset()
+            off = part.survey() if self.options.needs_survey and not growing else frozenset()
             if not cursor.inside:
-                yield from replay.begin(f"window-{part.begins}")
+                replay.begin()
                 cursor.inside = True
             rows = part.rows(ROWS, watch, cursor.position if growing else None)
             for number, (line, row, fallback) in enumerate(rows):
+                cursor.tree.add(row)
                 yield from replay.feed(row, line, abandoned=number in off, fallback=fallback)
+            if part is not self.parts[-1]:
+                cursor.abandoned += len(cursor.tree.abandoned())
+                cursor.tree = Tree()
             replay.counts.lines += part.lines
             self.losses.add(part.losses)
             cursor.position, cursor.generation = part.position, part.generation
             if part is not self.parts[-1]:
                 cursor.part, cursor.position, cursor.inside = cursor.part + 1, 0, False
         ended = self._ended()
+        replay.counts.abandoned = cursor.abandoned + len(cursor.tree.abandoned())
         if not cursor.closed and (ended is not None or not growing):
             yield from replay.finish()
             if ended is not None and replay.started:

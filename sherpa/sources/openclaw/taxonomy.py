@@ -19,7 +19,7 @@ Granularity = Literal["family", "tool", "operation"]
 GRANULARITIES: tuple[Granularity, ...] = get_args(Granularity)
 Words = tuple[Annotated[str, Meta(min_length=1)], ...]
 _UNUSUAL = re.compile(r"[^A-Za-z0-9_./@+-]+")
-_NAME_LENGTH = 80
+_NAME_LENGTH, _COMMAND, _ARGUMENTS = 80, 1024, 16
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=\S*")
 _SEPARATOR = re.compile(r"&&|\|\||;|\n")
 
@@ -108,9 +108,8 @@ class Taxonomy:
 
     def tool(self, name: str, arguments: dict[str, Any]) -> Tool:
         """The names of a call."""
-        program = self._program(name, arguments)
-        action = self._action(name, arguments)
-        return self._named(name, action or program or "", tuple(sorted({self._alias.get(k, k) for k in arguments})))
+        shown = self._action(name, arguments) or self._program(name, arguments) or ""
+        return self._named(name, shown, tuple(arguments))
 
     @lru_cache(maxsize=4096)  # noqa: B019 - a taxonomy lives as long as the program
     def _named(self, raw: str, action: str, keys: tuple[str, ...]) -> Tool:
@@ -118,7 +117,7 @@ class Taxonomy:
         clean = _clean(bare)
         name = f"mcp:{_clean(server)}/{clean}" if server else self.data.renamed.get(clean, clean)
         operation = f"{name}:{action}" if action else name
-        shown = ",".join(_clean(key) for key in keys)
+        shown = ",".join(sorted({_clean(self._alias.get(key, key)) for key in keys})[:_ARGUMENTS])
         return Tool(name, self.family(raw), operation, f"{operation}({shown})")
 
     def family(self, name: str) -> str:
@@ -142,7 +141,11 @@ class Taxonomy:
         command = arguments.get(commands.argument)
         if not isinstance(command, str):
             return "other"
-        return _program(command[:4096], commands)
+        return self._first_program(command[:_COMMAND])
+
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def _first_program(self, command: str) -> str:
+        return _program(command, self.data.commands)
 
     def synthetic(self, text: str) -> str | None:
         """What wrote a text with the role of the user, if not the user: ``heartbeat``, ``cron`` …"""

@@ -24,7 +24,39 @@ _CANONICAL = frozenset(
         "session_info",
     }
 )
-_ROOT = -1
+_ROOT, _OFF = -1, -2
+"""Parents of a row that hangs on nothing, and of a row that is not part of the tree."""
+
+
+class _Places:
+    """Number of the row that has an id. Nearly every row hangs on the one before it, so that ids are seldom looked
+    up: they are kept as hashes, eight bytes a row, and indexed when somebody asks."""
+
+    def __init__(self) -> None:
+        self._hashes = array("q")
+        self._index: dict[int, int] = {}
+        self._indexed = 0
+
+    def put(self, name: object, number: int) -> None:
+        """The next row; its number is how many there were before."""
+        self._hashes.append(hash(name) if isinstance(name, str) else -number - 2)
+
+    def alias(self, name: object, number: int) -> None:
+        """Let an id stand for another row."""
+        if isinstance(name, str):
+            self._bring_up()
+            self._index.setdefault(hash(name), number)
+
+    def get(self, name: object) -> int | None:
+        if not isinstance(name, str):
+            return None
+        self._bring_up()
+        return self._index.get(hash(name))
+
+    def _bring_up(self) -> None:
+        for at in range(self._indexed, len(self._hashes)):
+            self._index.setdefault(self._hashes[at], at)
+        self._indexed = len(self._hashes)
 
 
 class Tree:
@@ -35,77 +67,77 @@ class Tree:
     """
 
     def __init__(self) -> None:
-        self._number: dict[str, int] = {}
+        self._places = _Places()
         self._parent = array("q")
         self._era = array("i")
-        self._on_tree = bytearray()
         self._leaf = _ROOT
+        self._leaf_id: object = None
         self._resets = 0
         self._explicit = False
-        self.branch_points = False
+        self._branched = False
 
     def add(self, row: Row | Outline) -> None:
         """The next row of the file."""
         number = len(self._parent)
-        kind = row.type
-        side = row.append_mode == "side"
-        if kind == "leaf":
-            self._navigate(row)
-            self._append(_ROOT, 0, False)
+        if row.type not in _CANONICAL:
+            self._parent.append(_OFF)
+            self._era.append(0)
+            self._places.put(None, number)
+            if row.type == "leaf":
+                self._navigate(row)
+            elif row.type != "session":
+                # What hangs on a row of an unknown kind continues from before it.
+                self._places.alias(row.id, self._leaf)
             return
-        if kind not in _CANONICAL:
-            self._append(_ROOT, 0, False)
-            if isinstance(row.id, str) and kind != "session":
-                self._number.setdefault(row.id, self._leaf)
-            return
-        parent = self._parent_of(row)
-        era = self._era[parent] if parent != _ROOT else 0
-        if kind == "reset":
-            parent = self._leaf
+        leaf = self._leaf
+        if row.parent_id is not None and row.parent_id == self._leaf_id:
+            parent = leaf
+            self._explicit = True
+        else:
+            parent = self._parent_of(row)
+            self._explicit = self._explicit or has_parent_key(row)
+        era = self._era[parent] if parent >= 0 else 0
+        if row.type == "reset":
+            parent = leaf
             self._resets += 1
-            era = self._resets
-        elif self._resets and era != self._resets:
-            parent = self._leaf
-            era = self._resets
-        if parent != self._leaf:
-            self.branch_points = True
-        self._append(parent, era, True)
-        if isinstance(row.id, str):
-            self._number.setdefault(row.id, number)
-        if not side:
-            self._leaf = number
-
-    def _append(self, parent: int, era: int, on_tree: bool) -> None:
+        elif era != self._resets:
+            parent = leaf
+        if parent != leaf:
+            self._branched = True
         self._parent.append(parent)
-        self._era.append(era)
-        self._on_tree.append(on_tree)
+        self._era.append(self._resets)
+        self._places.put(row.id, number)
+        if row.append_mode == "side":
+            self._branched = True
+        else:
+            self._leaf, self._leaf_id = number, row.id
 
     def _parent_of(self, row: Row | Outline) -> int:
         if not has_parent_key(row):
             return self._leaf
-        self._explicit = True
         if row.parent_id is None:
             return _ROOT
-        known = self._number.get(row.parent_id) if isinstance(row.parent_id, str) else None
+        known = self._places.get(row.parent_id)
         return self._leaf if known is None else known
 
     def _navigate(self, row: Row | Outline) -> None:
-        self._explicit = True
+        self._explicit = self._branched = True
         if row.target_id is None:
-            self._leaf = _ROOT
-        elif isinstance(row.target_id, str) and row.target_id in self._number:
-            self._leaf = self._number[row.target_id]
-        if isinstance(row.id, str):
-            appended = self._number.get(row.append_parent_id) if isinstance(row.append_parent_id, str) else None
-            self._number.setdefault(row.id, self._leaf if appended is None else appended)
+            self._leaf, self._leaf_id = _ROOT, None
+        else:
+            target = self._places.get(row.target_id)
+            if target is not None:
+                self._leaf, self._leaf_id = target, row.target_id
+        appended = self._places.get(row.append_parent_id)
+        self._places.alias(row.id, self._leaf if appended is None else appended)
 
     def abandoned(self) -> frozenset[int]:
         """Numbers of the rows that are off the active path."""
-        if not self._explicit:
+        if not self._explicit or not self._branched:
             return frozenset()
         active = bytearray(len(self._parent))
         at = self._leaf
-        while at != _ROOT and not active[at]:
+        while at >= 0 and not active[at]:
             active[at] = 1
             at = self._parent[at]
-        return frozenset(n for n, on_tree in enumerate(self._on_tree) if on_tree and not active[n])
+        return frozenset(n for n, parent in enumerate(self._parent) if parent != _OFF and not active[n])
