@@ -1,10 +1,8 @@
-"""The HTML report in a real browser: nothing is loaded, nothing fails, everything can be seen, printed and read."""
+"""The HTML reports in a real browser: nothing is loaded, nothing fails, everything can be seen, printed and read."""
 
 from __future__ import annotations
 
 import itertools
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +11,6 @@ from typer.testing import CliRunner
 
 from sherpa.cli.main import app
 from tests.conftest import PROJECT
-
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is absent (Debian package chromium)")
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 @pytest.fixture(scope="module")
@@ -36,29 +21,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = CliRunner().invoke(app, [*arguments, "--dataset", str(data / "openclaw-realish.json")])
     assert result.exit_code == 0, result.stderr
     return folder / "report.html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield started
-        started.close()
-
-
-@pytest.fixture(params=[1280, 390], ids=["wide", "phone"])
-def page(request: pytest.FixtureRequest, browser: Any, page_file: Path) -> Iterator[Any]:
-    opened = browser.new_page(viewport={"width": request.param, "height": 900})
-    opened.problems = []
-    opened.requests = []
-    opened.on("console", lambda m: opened.problems.append(m.text) if m.type in ("error", "warning") else None)
-    opened.on("pageerror", lambda e: opened.problems.append(str(e)))
-    opened.on("request", lambda r: opened.requests.append(r.url))
-    opened.goto(page_file.as_uri())
-    yield opened
-    opened.close()
 
 
 def test_nothing_is_loaded_and_nothing_fails(page: Any, page_file: Path) -> None:
