@@ -7,7 +7,7 @@ SUITE ?= fixtures/validation/suite.json
 
 GATE ?= fixtures/validation/synthetic-workflows.json
 
-.PHONY: run test test-full lint bench results results-check clean
+.PHONY: run test test-full test-openclaw lint bench results results-check clean
 
 run: $(VENV)/.run
 	@$(BIN)/sherpa validate-suite --input $(SUITE) --output reports/validate-suite.json
@@ -15,10 +15,14 @@ run: $(VENV)/.run
 	@$(BIN)/sherpa research-gate --dataset $(GATE) --output reports/gate
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q -m "not full"
+	$(BIN)/python -m pytest -n 2 -q -m "not full and not openclaw"
 
 test-full: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 -q -m "not openclaw"
+
+# Installs Node and OpenClaw from npm into .openclaw-program (or $$SHERPA_OPENCLAW) and runs them offline.
+test-openclaw: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m openclaw
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,0 +1,1 @@
+"""OpenClaw itself as a place to test: installed from npm, run offline against a scripted model."""
