@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import subprocess
 import sys
 import tempfile
@@ -15,11 +16,14 @@ from statistics import median
 
 import numpy as np
 
+from benchmarks.transcripts import write_transcript
 from experiments.dataset import Dataset
 from experiments.intervals import cluster_bootstrap
 from experiments.validation import Protocol, validate
 from sherpa import EngineConfig, EventLog, ProceduralMemory, VariableOrderMarkovModel
 from sherpa.counting import count
+from sherpa.sources.openclaw import Installation
+from sherpa.sources.openclaw.inspect import inspect
 
 REPEATS = 5
 
@@ -136,10 +140,31 @@ def resampling() -> list[tuple[str, list[float], list[float]]]:
     return [("bootstrap, 10,000 x 5,000 x 8 / scipy, scaled to the same work", ours, [80 * t for t in peer])]
 
 
+def reading() -> list[tuple[str, list[float], list[float]]]:
+    """Everything that is known of a transcript of 100 MB, against decoding its lines with the standard library."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "large.jsonl"
+        size = write_transcript(path, 100_000_000).bytes
+
+        def ours() -> None:
+            with Installation(path) as installation:
+                inspect(installation)
+
+        def peer() -> None:
+            with open(path, "rb") as file:
+                for line in file:
+                    json.loads(line)
+
+        times = measured(ours)
+        return [
+            (f"read a transcript of 100 MB ({size / 1e6 / median(times):.0f} MB/s) / json.loads", times, measured(peer))
+        ]
+
+
 def main() -> None:
     """Print name, medians and ratio of each comparison."""
     print(f"medians of {REPEATS} (fastest-slowest), seconds\n")
-    for name, ours, peer in [*counting(), *leaving_out(), *resampling(), *storing()]:
+    for name, ours, peer in [*counting(), *leaving_out(), *resampling(), *storing(), *reading()]:
         spread = f"{min(ours):.3f}-{max(ours):.3f}"
         print(f"{name}\n    {median(ours):.3f} ({spread}) / {median(peer):.3f} = {median(ours) / median(peer):.3f}")
 
