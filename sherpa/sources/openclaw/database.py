@@ -18,7 +18,6 @@ from sherpa.errors import SourceError
 from sherpa.sources.compressed import zstd_reader, zstd_unpack
 
 KNOWN_SCHEMA = 24
-_BATCH = 2000
 _MAX_EVENT = 64 * 2**20
 _TRIES = 5
 
@@ -152,18 +151,11 @@ class AgentDatabase:
         """(number, JSON text, written at in ms) of each row of a session; no text if it cannot be unpacked."""
         columns = self._columns["transcript_events"]
         wanted = [name if name in columns else "NULL" for name in ("event_json", "event_zstd", "created_at")]
-        query = (
-            f"SELECT seq, {', '.join(wanted)} FROM transcript_events "
-            "WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?"
-        )
-        while True:
-            batch = self._db.execute(query, (session, after, _BATCH)).fetchall()
-            for seq, plain, packed, created in batch:
-                text = plain if plain is not None else None if packed is None else zstd_unpack(packed, _MAX_EVENT)
-                yield int(seq), _bytes(text), created if isinstance(created, int) else None
-            if len(batch) < _BATCH:
-                return
-            after = int(batch[-1][0])
+        # One row at a time: a row may hold megabytes. The store is a copy or at rest, so a long reading blocks nobody.
+        query = f"SELECT seq, {', '.join(wanted)} FROM transcript_events WHERE session_id = ? AND seq > ? ORDER BY seq"
+        for seq, plain, packed, created in self._db.execute(query, (session, after)):
+            text = plain if plain is not None else None if packed is None else zstd_unpack(packed, _MAX_EVENT)
+            yield int(seq), _bytes(text), created if isinstance(created, int) else None
 
     def generation(self, session: str) -> str:
         """A word that changes when rows of the session are rewritten; empty where the store does not keep one."""

@@ -18,7 +18,7 @@ from sherpa.sources.openclaw.sessions import Cursor, Installation, ReadOptions, 
 from sherpa.sources.openclaw.steps import Counts
 from sherpa.sources.openclaw.taxonomy import Taxonomy
 
-_BATCH = 2000
+_BATCH = 20_000
 _REST = 5
 """A look may take a sixth of the time at most."""
 Watch = Callable[[int], None]

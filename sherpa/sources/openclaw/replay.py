@@ -33,6 +33,7 @@ _SILENT = frozenset(
 )
 _OTHER_ROLES = frozenset({"custom", "hookMessage", "branchSummary", "compactionSummary"})
 _WORD = re.compile(r"[A-Za-z_-]{1,32}")
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,80}")
 _OPEN_TURNS = 1024
 """Turns with calls that still wait for a result; older ones are given up."""
 
@@ -91,9 +92,7 @@ class Replay:
         self.options = options or ReplayOptions()
         self.counts = Counts()
         self.children: list[str] = []
-        self.last_stop: str | None = None
         self.version: Any = None
-        self.first_instant = NO_INSTANT
         self.tool_evidence = False
         self._frames: list[list[_Call]] = []
         self._waiting = 0
@@ -140,7 +139,10 @@ class Replay:
         if abandoned and self.options.active_only:
             return []
         self._tick(instant_of(row), fallback)
-        label = key if isinstance(key, str) else f"x{key:016x}"
+        if isinstance(key, str):
+            label = key if _ID.fullmatch(key) else f"x{_digest(key):016x}"
+        else:
+            label = f"x{key:016x}"
         steps = self._start() if not self._started else []
         if self._window:
             self._window = False
@@ -159,7 +161,6 @@ class Replay:
 
     def _start(self) -> list[Step]:
         self._started = True
-        self.first_instant = self._now
         return [Step("session.started", self._now, "session", actor="system")]
 
     def _tick(self, instant: int, fallback: int) -> None:
@@ -255,7 +256,6 @@ class Replay:
         calls = [b for b in parts if b.type in CALLS]
         steps = self._release_held({b.id for b in calls if isinstance(b.id, str)})
         stop = text(message.stop_reason)
-        self.last_stop = stop
         words = plain_text(parts)
         if words or not calls:
             labels = () if stop not in _BROKEN_STOPS else (f"stop:{stop}",)

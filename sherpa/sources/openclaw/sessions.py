@@ -26,6 +26,7 @@ from sherpa.sources.openclaw.tree import Tree
 Key = tuple[str, str, str]
 _TOPIC = re.compile(r"-topic-[^/]+\Z")
 _UUID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
+_NAME_LENGTH = 160
 _CLOSED = frozenset({Kind.DELETED, Kind.RESET})
 
 
@@ -118,7 +119,8 @@ class Session:
     @property
     def name(self) -> str:
         """The id, with the agent in front where the id alone need not be unique."""
-        return self.session if _UUID.match(self.session) or self.agent == "main" else f"{self.agent}:{self.session}"
+        name = self.session if _UUID.match(self.session) or self.agent == "main" else f"{self.agent}:{self.session}"
+        return re.sub(r"\s+", "-", name)[:_NAME_LENGTH]
 
     def steps(self, watch: Watch | None = None, cursor: Cursor | None = None) -> Iterator[Step]:
         """What happened, in order.

@@ -375,3 +375,14 @@ def test_nothing_that_a_user_or_a_tool_wrote_is_in_names_labels_or_metrics() -> 
     steps, _ = replayed(script)
     visible = [(s.kind, s.row, s.part, s.labels, s.metrics, s.tool and s.tool.operation) for s in steps]
     assert secret not in repr(visible)
+
+
+def test_an_id_that_is_no_id_is_not_passed_on() -> None:
+    script = Script()
+    script.user(id="my password is hunter2")
+    script.user(id="my password is hunter2")
+    script.user(id="x" * 500)
+    steps, replay = replayed(script)
+    assert replay.counts.duplicates == 1
+    assert [len(s.row) for s in steps[1:]] == [17, 17]
+    assert replayed(script)[0][1].row == steps[1].row
