@@ -139,10 +139,8 @@ class Replay:
         if abandoned and self.options.active_only:
             return []
         self._tick(instant_of(row), fallback)
-        if isinstance(key, str):
-            label = key if _ID.fullmatch(key) else f"x{_digest(key):016x}"
-        else:
-            label = f"x{key:016x}"
+        usable = isinstance(key, str) and _ID.fullmatch(key) is not None
+        label = str(key) if usable else f"x{_digest(key) if isinstance(key, str) else key:016x}"
         steps = self._start() if not self._started else []
         if self._window:
             self._window = False
