@@ -1,0 +1,132 @@
+"""The blended estimators as predictors: what they learn is kept, and counted again when somebody asks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from baselines.predictor import Ranking
+from sherpa.collation import collation_key
+from sherpa.estimators.blended import BlendedModel, Settings
+from sherpa.estimators.contexts import next_target
+from sherpa.estimators.mixture import Mixture, experts
+from sherpa.estimators.selection import AutoModel
+from sherpa.eventlog import Case, EventLog, concatenate, each_case
+from sherpa.instants import NO_INSTANT
+
+Model = BlendedModel | Mixture
+ESTIMATORS: dict[str, Callable[[int], Model]] = {
+    "kneser-ney": lambda order: BlendedModel(Settings("kneser-ney", order)),
+    "witten-bell": lambda order: BlendedModel(Settings("witten-bell", order)),
+    "ppm-c": lambda order: BlendedModel(Settings("ppm-c", order)),
+    "mixture": lambda order: Mixture(experts(order)),
+    "auto": lambda order: AutoModel(orders=range(2, order + 1) if order > 2 else (order,)),
+}
+_DESCRIPTIONS = {
+    "kneser-ney": "All orders blended by modified Kneser-Ney discounting.",
+    "witten-bell": "All orders blended by Witten-Bell.",
+    "ppm-c": "All orders blended by prediction by partial matching, method C with exclusion.",
+    "mixture": "Kneser-Ney over everything beside what fades, weighted by the log loss on the latest cases.",
+    "auto": "Smoothing, order and half-lives chosen on the latest cases.",
+}
+
+
+class Blended:
+    """An estimator of `ESTIMATORS` as a predictor.
+
+    Counts with discounts, continuations and fading weights have no cheap inverse: a change marks the model as stale,
+    and the next question counts the held cases again (vectorised; tens of milliseconds for 10,000 events). Cases count
+    in order of their first event, equal or unknown times by case id.
+
+    Parameters
+    ----------
+    estimator : str
+    order : int
+        Longest context in events, the begin of the case counted.
+    """
+
+    calibrated = True
+
+    def __init__(self, estimator: str = "mixture", order: int = 5) -> None:
+        self.name = estimator
+        self.description = _DESCRIPTIONS[estimator]
+        self._order = order
+        self._cases: list[Case] = []
+        self._keys: list[bytes] = []
+        self._model: Model | None = None
+        self._memo: dict[tuple[str, ...], Ranking] = {}
+
+    @property
+    def states(self) -> int:
+        return self.model.edges
+
+    @property
+    def model(self) -> Model:
+        """The estimator, fitted to what is held."""
+        if self._model is None:
+            order = sorted(range(len(self._cases)), key=lambda i: (_begin(self._cases[i]), self._keys[i]))
+            cases = [self._cases[i] for i in order]
+            self._model = ESTIMATORS[self.name](self._order)
+            self._model.fit(concatenate([case.as_log() for case in cases]))
+        return self._model
+
+    def learn(self, cases: EventLog | Case) -> None:
+        for case in each_case(cases):
+            self._cases.append(case)
+            self._keys.append(_key(case))
+        self._changed()
+
+    def forget(self, cases: EventLog | Case) -> None:
+        for case in each_case(cases):
+            key = _key(case)
+            if key not in self._keys:
+                raise ValueError(f"case {case.case_id!r} cannot be forgotten: it was not learned as it is")
+            at = len(self._keys) - 1 - self._keys[::-1].index(key)
+            del self._cases[at], self._keys[at]
+        self._changed()
+
+    def _changed(self) -> None:
+        self._model = None
+        self._memo.clear()
+
+    def rank(self, prefix: Case) -> Ranking:
+        types = prefix.tokens("raw", self._order)
+        # A prefix that is as long as the longest context hides where the case began.
+        context = types if len(prefix) >= self._order else ("", *types)
+        known = self._memo.get(context)
+        if known is None:
+            known = self._memo[context] = self._rank(prefix)
+        return known
+
+    def _rank(self, prefix: Case) -> Ranking:
+        model = self.model
+        if not model.vocabulary:
+            return Ranking()
+        types = prefix.tokens("raw", self._order + 1)
+        asked = next_target(types, model.vocabulary, self._order)
+        row = model.ask(asked)[0]
+        # The first member of a mixture counts everything; the matched context is told from it.
+        lead = model.models[0] if isinstance(model, Mixture) else model
+        found = lead.query(asked)
+        matched, support = (int(values[0]) for values in lead.support(found))
+        supports = lead.supports(found)[0]
+        order = sorted(range(len(model.vocabulary)), key=lambda c: (-row[c], collation_key(model.vocabulary[c])))
+        return Ranking(
+            events=tuple(model.vocabulary[c] for c in order),
+            probabilities=tuple(float(row[c]) for c in order),
+            matched_order=matched,
+            backoff_depth=min(len(prefix) + 1, self._order) - matched,
+            support=support,
+            supports=tuple(int(supports[c]) for c in order),
+            unseen=float(row[-1]),
+            mode="raw" if matched else "fallback",
+        )
+
+
+def _begin(case: Case) -> tuple[int, str]:
+    """When a case began; cases whose time is unknown come by id, so that the order of learning does not matter."""
+    return (int(case.log.instants[case.start]) if len(case) else NO_INSTANT), case.case_id
+
+
+def _key(case: Case) -> bytes:
+    return hashlib.blake2b(case.fingerprint(), digest_size=16).digest()

@@ -1,0 +1,1 @@
+"""How counts become a distribution over what comes next: blended orders, mixtures, calibration, sets."""
