@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from baselines.predictor import Ranking
 from sherpa.collation import collation_key
@@ -54,7 +54,7 @@ class Blended:
         self._cases: list[Case] = []
         self._keys: list[bytes] = []
         self._model: Model | None = None
-        self._memo: dict[tuple[str, ...], Ranking] = {}
+        self._memo: dict[Hashable, Ranking] = {}
 
     @property
     def states(self) -> int:
@@ -90,33 +90,32 @@ class Blended:
         self._memo.clear()
 
     def rank(self, prefix: Case) -> Ranking:
-        types = prefix.tokens("raw", self._order)
+        types = prefix.types
+        memory = self.model.memory
         # A prefix that is as long as the longest context hides where the case began.
-        context = types if len(prefix) >= self._order else ("", *types)
+        tail = types[-self._order :] if len(types) >= self._order else ("", *types)
+        context: Hashable = types if memory == "all" else (tail, frozenset(types) if memory == "set" else None)
         known = self._memo.get(context)
         if known is None:
-            known = self._memo[context] = self._rank(prefix)
+            known = self._memo[context] = self._rank(types)
         return known
 
-    def _rank(self, prefix: Case) -> Ranking:
+    def _rank(self, types: tuple[str, ...]) -> Ranking:
         model = self.model
         if not model.vocabulary:
             return Ranking()
-        types = prefix.tokens("raw", self._order + 1)
-        asked = next_target(types, model.vocabulary, self._order)
+        asked = next_target(types, model.vocabulary)
         row = model.ask(asked)[0]
         # The first member of a mixture counts everything; the matched context is told from it.
         lead = model.models[0] if isinstance(model, Mixture) else model
-        found = lead.query(asked)
-        matched, support = (int(values[0]) for values in lead.support(found))
-        supports = lead.supports(found)[0]
+        matched, supports = (values[0] for values in lead.support(asked))
         order = sorted(range(len(model.vocabulary)), key=lambda c: (-row[c], collation_key(model.vocabulary[c])))
         return Ranking(
             events=tuple(model.vocabulary[c] for c in order),
             probabilities=tuple(float(row[c]) for c in order),
-            matched_order=matched,
-            backoff_depth=min(len(prefix) + 1, self._order) - matched,
-            support=support,
+            matched_order=int(matched),
+            backoff_depth=min(len(types) + 1, self._order) - int(matched),
+            support=int(supports.sum()),
             supports=tuple(int(supports[c]) for c in order),
             unseen=float(row[-1]),
             mode="raw" if matched else "fallback",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sherpa.estimators.contexts import NOT_KNOWN, Contexts, Targets, targets
+from sherpa.estimators.contexts import NOT_KNOWN, Contexts, Level, Targets, targets
 from sherpa.estimators.smoothing import Share, Smoothing, shares
 from sherpa.eventlog import EventLog
 from sherpa.instants import NO_INSTANT
@@ -64,25 +65,27 @@ class Settings:
     order : int
         Longest context in events, the begin of the case counted.
     recency : Recency
+    by_set : bool
+        Tell contexts of that order apart by the set of types that the case has held so far: what has been done
+        already often matters more than in which order it was done.
     """
 
     smoothing: Smoothing = "kneser-ney"
     order: int = 5
     recency: Recency = EVERYTHING
+    by_set: bool = False
 
     @property
     def name(self) -> str:
         """A short name."""
         fades = [f"{self.recency.cases:g} cases"] if self.recency.cases is not None else []
         fades += [f"{self.recency.days:g} days"] if self.recency.days is not None else []
-        return f"{self.smoothing}({self.order})" + (f" half-life {' and '.join(fades)}" if fades else "")
+        seen = "+set" if self.by_set else ""
+        return f"{self.smoothing}({self.order}{seen})" + (f" half-life {' and '.join(fades)}" if fades else "")
 
 
-class Query(NamedTuple):
-    """What is asked: the distribution before each of some targets."""
-
-    targets: Targets
-    contexts: list[Int]
+EdgeFinder = Callable[[Level, Int, Int], Int]
+Memory = Literal["suffix", "set", "all"]
 
 
 class BlendedModel:
@@ -103,15 +106,29 @@ class BlendedModel:
         self.edges = 0
         self._contexts: Contexts | None = None
         self._shares: list[Share] = []
+        self._chain: list[Level] = []
 
-    def fit(self, log: EventLog) -> BlendedModel:
-        """Learn a log, its cases in order of time; returns self."""
-        contexts = Contexts(log, self.settings.order, self.settings.recency.weights(log))
-        self.vocabulary = contexts.vocabulary
-        self._contexts = contexts
-        self._shares = shares(contexts, self.settings.smoothing)
-        self._bounds = [np.searchsorted(level.context, np.arange(len(level) + 1)) for level in contexts.levels]
-        self.edges = sum(len(level.symbol) for level in contexts.levels[1:])
+    def fit(self, log: EventLog, contexts: Contexts | None = None) -> BlendedModel:
+        """Learn a log, its cases in order of time; returns self.
+
+        Parameters
+        ----------
+        contexts : Contexts, optional
+            Those of the log, up to this model's order or beyond, if they were found before.
+        """
+        settings = self.settings
+        self._contexts = contexts or Contexts(log, settings.order)
+        self.vocabulary = self._contexts.vocabulary
+        self._chain = self._contexts.chain(settings.order, settings.by_set)
+        self._shares = shares(
+            self._contexts,
+            settings.smoothing,
+            settings.order,
+            by_set=settings.by_set,
+            fading=settings.recency,
+            weights=settings.recency.weights(log),
+        )
+        self.edges = sum(len(level.edges) for level in self._chain[1:])
         return self
 
     @property
@@ -125,10 +142,6 @@ class BlendedModel:
         if self._contexts is None:
             raise ValueError("the model has not been fitted")
         return self._contexts
-
-    def query(self, asked: Targets) -> Query:
-        """Find the contexts of some targets."""
-        return Query(asked, self.contexts.contexts_of(asked))
 
     def predict_proba(self, log: EventLog, *, first: int = 1) -> Float:
         """Distributions before every event, and the end, of every case.
@@ -145,19 +158,47 @@ class BlendedModel:
         """
         return self.ask(after(targets(log, self.vocabulary), first))
 
+    @property
+    def memory(self) -> Memory:
+        """What of a prefix matters: its end, also the set of its types, or all of it."""
+        return "set" if self.settings.by_set else "suffix"
+
+    def find(self, asked: Targets) -> list[Int]:
+        """The contexts of some targets in each level of the chain."""
+        return self.contexts.find(asked, self.settings.order, self.settings.by_set)
+
     def ask(self, asked: Targets) -> Float:
         """Distributions before some targets, a row each."""
-        return self.distributions(self.query(asked))
-
-    def distributions(self, query: Query) -> Float:
-        """Distributions of a query, a row per target."""
-        size = len(query.targets.place)
+        contexts = self.find(asked)
+        size = len(asked.place)
         step = max(1, _BLOCK // self.classes)
         if size <= step:
-            return self._block(query.contexts)
-        return np.concatenate(
-            [self._block([node[a : a + step] for node in query.contexts]) for a in range(0, size, step)]
-        )
+            return self._block(contexts)
+        return np.concatenate([self._block([node[a : a + step] for node in contexts]) for a in range(0, size, step)])
+
+    def probability_of(self, asked: Targets, wanted: Int, edges: EdgeFinder) -> Float:
+        """Probability of some targets alone.
+
+        Parameters
+        ----------
+        wanted : int array
+            Their classes (`classes_of`).
+        edges : callable
+            Gives the edges of a level (`EdgeFinder`), so that several models look them up once.
+
+        Raises
+        ------
+        ValueError
+            If the smoothing excludes: then a probability depends on the whole distribution.
+        """
+        p = np.full(len(wanted), 1 / self.classes)
+        for level, share, node in zip(self._chain, self._shares, self.find(asked), strict=True):
+            if share.excludes:
+                raise ValueError("a model that excludes has no probability of a target alone")
+            edge = edges(level, node, wanted)
+            own = np.where(edge != NOT_KNOWN, np.append(share.probability, 0.0)[edge], 0.0)
+            p = np.where(node != NOT_KNOWN, own + np.append(share.left, 1.0)[node] * p, p)
+        return p
 
     def _block(self, contexts: list[Int]) -> Float:
         """Blend upwards, once for every distinct context that is asked for or leads to one."""
@@ -167,16 +208,14 @@ class BlendedModel:
         for order in range(len(contexts) - 1, -1, -1):
             asked = contexts[order][deepest == order]
             needed[order] = np.unique(np.concatenate([asked, above]))
-            above = self.contexts.levels[order].parent[needed[order]] if order else above
+            above = self._chain[order].parent[needed[order]] if order else above
         lower = np.full((1, self.classes), 1 / self.classes)
         rows = np.empty((len(deepest), self.classes))
         below = np.zeros(1, np.int64)
         for order, nodes in enumerate(needed):
             if not len(nodes):
                 break
-            parent = (
-                np.searchsorted(below, self.contexts.levels[order].parent[nodes]) if order else np.zeros(1, np.int64)
-            )
+            parent = np.searchsorted(below, self._chain[order].parent[nodes]) if order else np.zeros(1, np.int64)
             lower = self._blend(order, nodes, lower[parent])
             mine = deepest == order
             rows[mine] = lower[np.searchsorted(nodes, contexts[order][mine])]
@@ -185,7 +224,8 @@ class BlendedModel:
 
     def _blend(self, order: int, nodes: Int, lower: Float) -> Float:
         """One order over the distributions of the order below."""
-        level, share, bounds = self.contexts.levels[order], self._shares[order], self._bounds[order]
+        level, share = self._chain[order], self._shares[order]
+        bounds = level.bounds
         starts, sizes = bounds[nodes], bounds[nodes + 1] - bounds[nodes]
         row = np.repeat(np.arange(len(nodes)), sizes)
         edge = np.repeat(starts - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes) + np.arange(int(sizes.sum()))
@@ -200,29 +240,22 @@ class BlendedModel:
         blended[row, symbol] += share.probability[edge]
         return blended
 
-    def support(self, query: Query) -> tuple[Int, Int]:
-        """(order of the longest known context, how often it was seen) of each target."""
-        counts = self.supports(query)
-        deepest = sum(node != NOT_KNOWN for node in query.contexts) - 1
-        return np.asarray(deepest), counts.sum(axis=1)
-
-    def supports(self, query: Query) -> Int:
-        """How often each class followed the longest known context, a row per target."""
-        deepest = sum(node != NOT_KNOWN for node in query.contexts) - 1
-        seen = np.zeros((len(query.targets.place), self.classes), dtype=np.int64)
-        for order, (node, level) in enumerate(zip(query.contexts, self.contexts.levels, strict=True)):
-            mine = np.flatnonzero(deepest == order)
-            bounds = self._bounds[order]
-            for at in mine.tolist():
-                low, high = bounds[node[at]], bounds[node[at] + 1]
+    def support(self, asked: Targets) -> tuple[Int, Int]:
+        """(order of the longest known context, how often each class followed it) of each target."""
+        nodes = self.find(asked)
+        deepest = np.asarray(sum(node != NOT_KNOWN for node in nodes) - 1)
+        seen = np.zeros((len(asked.place), self.classes), dtype=np.int64)
+        for order, (node, level) in enumerate(zip(nodes, self._chain, strict=True)):
+            for at in np.flatnonzero(deepest == order).tolist():
+                low, high = level.bounds[node[at]], level.bounds[node[at] + 1]
                 seen[at, level.symbol[low:high]] = level.count[low:high]
-        return seen
+        return np.minimum(deepest, self.settings.order), seen
 
 
 def after(asked: Targets, first: int) -> Targets:
     """The targets that follow a prefix of at least `first` events."""
     kept = asked.depth > first
-    return asked._replace(place=asked.place[kept], depth=asked.depth[kept], case=asked.case[kept])
+    return Targets(asked.stream, asked.place[kept], asked.depth[kept], asked.case[kept], asked.seen[kept])
 
 
 def classes_of(asked: Targets, vocabulary: tuple[str, ...]) -> Int:

@@ -8,20 +8,27 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sherpa.estimators.blended import BlendedModel, Recency, Settings, after, classes_of
-from sherpa.estimators.contexts import Targets, targets
+from sherpa.estimators.blended import BlendedModel, Memory, Recency, Settings, after, classes_of
+from sherpa.estimators.contexts import Contexts, Level, Targets, targets
 from sherpa.eventlog import EventLog
 
 Float = npt.NDArray[np.float64]
+Int = npt.NDArray[np.int64]
 Weighting = Literal["learned", "equal", "fixed-share"]
 HALF_LIVES = (100.0, 500.0, 2000.0)
-_SLICE, _ROUNDS, _TOLERANCE = 0.2, 500, 1e-10
+_SET_ORDERS = (1, 2, 3)
+_SLICE, _ROUNDS, _TOLERANCE = 0.2, 500, 1e-5
 
 
 def experts(order: int = 5, half_lives: Sequence[float] = HALF_LIVES) -> tuple[Settings, ...]:
-    """Kneser–Ney over everything, and over what fades with each half-life (in cases)."""
+    """Kneser–Ney over everything, over what fades with each half-life (in cases), and contexts told apart by sets.
+
+    The members complement each other: the first is the sharpest where work does not change, the fading ones follow
+    where it does, and the sets know what has been done already where steps come in any order.
+    """
     faded = (Settings("kneser-ney", order, Recency(cases=h)) for h in half_lives)
-    return (Settings("kneser-ney", order), *faded)
+    sets = (Settings("witten-bell", k, by_set=True) for k in _SET_ORDERS if k <= order)
+    return (Settings("kneser-ney", order), *faded, *sets)
 
 
 class Mixture:
@@ -62,17 +69,16 @@ class Mixture:
         """Learn a log, its cases in order of time; returns self."""
         if self.weighting != "equal":
             self.weights = self._weigh(log)
+        contexts = Contexts(log, max(s.order for s in self.settings))
         for model in self.models:
-            model.fit(log)
+            model.fit(log, contexts)
         return self
 
     def _weigh(self, log: EventLog) -> Float:
         cut = len(log) - int(len(log) * self._held_out)
-        equal = np.full(len(self.models), 1 / len(self.models))
         if cut in (0, len(log)):
-            return equal
-        past, latest = log.subset(range(cut)), log.subset(range(cut, len(log)))
-        given = np.column_stack([probability_of_targets(BlendedModel(s).fit(past), latest) for s in self.settings])
+            return np.full(len(self.models), 1 / len(self.models))
+        given = trial(log.subset(range(cut)), log.subset(range(cut, len(log))), self.settings)
         return best_weights(given) if self.weighting == "learned" else fixed_share(given, self._switching)
 
     @property
@@ -83,6 +89,11 @@ class Mixture:
     def classes(self) -> int:
         """Size of a distribution, as for `BlendedModel`."""
         return self.models[0].classes
+
+    @property
+    def memory(self) -> Memory:
+        """What of a prefix matters."""
+        return "set" if any(model.memory == "set" for model in self.models) else "suffix"
 
     @property
     def edges(self) -> int:
@@ -100,12 +111,29 @@ class Mixture:
         return self.ask(after(targets(log, self.vocabulary), first))
 
 
-def probability_of_targets(model: BlendedModel, log: EventLog, *, first: int = 1) -> Float:
-    """What a fitted model gives to each event and end of a log that it did not learn."""
-    asked = after(targets(log, model.vocabulary), first)
-    rows = model.ask(asked)
-    found: Float = rows[np.arange(len(rows)), classes_of(asked, model.vocabulary)]
-    return found
+def trial(past: EventLog, latest: EventLog, settings: Sequence[Settings], *, first: int = 1) -> Float:
+    """What models of one log give to each event and end of another: float array (targets, models).
+
+    The models share the contexts of the first log and the places of the second in them.
+    """
+    contexts = Contexts(past, max(s.order for s in settings))
+    asked = after(targets(latest, contexts.vocabulary), first)
+    wanted = classes_of(asked, contexts.vocabulary)
+    found: dict[int, Int] = {}
+
+    def edges(level: Level, node: Int, symbols: Int) -> Int:
+        if id(level) not in found:
+            found[id(level)] = contexts.find_edge(level, node, symbols)
+        return found[id(level)]
+
+    columns = []
+    for each in settings:
+        model = BlendedModel(each).fit(past, contexts)
+        if each.smoothing == "ppm-c":
+            columns.append(model.ask(asked)[np.arange(len(wanted)), wanted])
+        else:
+            columns.append(model.probability_of(asked, wanted, edges))
+    return np.column_stack(columns)
 
 
 def best_weights(given: Float) -> Float:
@@ -119,10 +147,12 @@ def best_weights(given: Float) -> Float:
     weights = np.full(given.shape[1], 1 / given.shape[1])
     if not len(given):
         return weights
+    # The same context and target give the same row, so there are far fewer rows than events.
+    packed = np.ascontiguousarray(given).view([("", float)] * given.shape[1]).ravel()
+    _, first, times = np.unique(packed, return_index=True, return_counts=True)
+    rows, share = given[first], times / len(given)
     for _ in range(_ROUNDS):
-        blamed = given * weights
-        blamed /= blamed.sum(axis=1, keepdims=True)
-        updated = blamed.mean(axis=0)
+        updated = weights * ((share / (rows @ weights)) @ rows)
         if np.abs(updated - weights).max() < _TOLERANCE:
             break
         weights = updated

@@ -41,7 +41,7 @@ def test_cases_count_in_order_of_time() -> None:
             [0, 1], [0, 2], names, case_ids=[f"c{second}"], instants=[second * 10**9, second * 10**9 + 1]
         )
 
-    early, late = [log(["a", "b"], n) for n in range(6)], [log(["a", "c"], 10**6 + n) for n in range(6)]
+    early, late = [log(["a", "b"], n) for n in range(60)], [log(["a", "c"], 10**6 + n) for n in range(60)]
     forward, backward = Blended("mixture"), Blended("mixture")
     for part in (*early, *late):
         forward.learn(part)
