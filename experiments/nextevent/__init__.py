@@ -1,0 +1,1 @@
+"""The benchmark of next-event prediction: models × logs, paired on the same steps."""

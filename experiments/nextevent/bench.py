@@ -1,0 +1,253 @@
+"""The table of models × logs, resumable cell by cell, with intervals paired on the same steps."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.files import write_whole
+from experiments.intervals import Bootstrap, cluster_bootstrap
+from experiments.nextevent.cells import Cell, load_cell, run_model
+from experiments.nextevent.models import DEFAULT, MODELS
+from experiments.nextevent.peers import PEERS, run_peer
+from experiments.nextevent.tasks import Task
+from sherpa import __version__
+from sherpa.answers import json_document
+from sherpa.errors import SherpaError
+
+Watch = Callable[[int], None]
+Float = npt.NDArray[np.float64]
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+REVISION = 1
+"""Raised when a model changes what it says, so that older cells are computed again."""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """How the benchmark is run.
+
+    Attributes
+    ----------
+    models : sequence of str
+        Of `MODELS`, or ``peer:NAME`` for a package that runs in its own environment.
+    reference : str
+        What the others are compared with.
+    order, top_k, seed : int
+    peers : Path or None
+        Python of the environment with the peers.
+    """
+
+    models: Sequence[str]
+    reference: str = DEFAULT
+    order: int = 5
+    top_k: int = 3
+    seed: int = 0
+    peers: Path | None = None
+
+
+def run_benchmark(
+    tasks: Sequence[Task], options: BenchOptions, folder: Path | None = None, *, watch: Watch | None = None
+) -> dict[str, Any]:
+    """Run every model on every task; cells finished before are taken as they are.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Where cells are kept, each written at once when it is finished.
+    watch : callable, optional
+        Called with 1 after each cell.
+
+    Returns
+    -------
+    dict
+        ``results`` (a row per log and model), ``contrasts`` (against the reference), ``errors``, ``interrupted``.
+    """
+    names = list(dict.fromkeys([options.reference, *options.models]))
+    results: list[dict[str, Any]] = []
+    contrasts: list[dict[str, Any]] = []
+    errors: list[dict[str, str]] = []
+    interrupted = False
+    for task in tasks:
+        cells: dict[str, Cell] = {}
+        try:
+            for name in names:
+                try:
+                    cells[name] = _cell(task, name, options, folder)
+                except (SherpaError, ImportError) as error:
+                    errors.append({"log": task.log, "model": name, "error": str(error)})
+                if watch is not None:
+                    watch(1)
+        except KeyboardInterrupt:
+            interrupted = True
+        results += _rows(task, cells, options)
+        contrasts += _contrasts(task, cells, options)
+        if interrupted:
+            break
+    return {
+        "interrupted": interrupted,
+        "reference": options.reference,
+        "order": options.order,
+        "topK": options.top_k,
+        "results": results,
+        "contrasts": contrasts,
+        "errors": errors,
+    }
+
+
+def _cell(task: Task, name: str, options: BenchOptions, folder: Path | None) -> Cell:
+    key = {
+        "log": task.sha256,
+        "split": task.split,
+        "train": _digest(task.train.case_ids),
+        "test": _digest(task.test.case_ids),
+        "model": name,
+        "order": options.order,
+        "revision": REVISION,
+        "version": __version__,
+    }
+    path = None
+    if folder is not None:
+        path = folder / "cells" / (_UNSAFE.sub("-", f"{task.log}--{task.split}--{name}") + ".npz")
+        held = load_cell(path, key)
+        if held is not None:
+            return held
+    if name.startswith("peer:"):
+        cell = run_peer(name.removeprefix("peer:"), task, options.peers, options.order)
+    else:
+        make = MODELS.get(name)
+        if make is None:
+            known = [*MODELS, *(f"peer:{p}" for p in PEERS)]
+            raise SherpaError(f"model {name!r} is unknown; choose of {', '.join(known)}")
+        cell = run_model(lambda: make(options.order), task)
+    if path is not None:
+        cell.save(path, key)
+    return cell
+
+
+def _digest(names: Sequence[str]) -> str:
+    return hashlib.blake2b("\0".join(names).encode(), digest_size=16).hexdigest()
+
+
+def _rows(task: Task, cells: dict[str, Cell], options: BenchOptions) -> list[dict[str, Any]]:
+    rows = []
+    for name, cell in cells.items():
+        bits = _bits(cell)
+        values = np.column_stack([cell.hit.astype(float), np.zeros(len(cell.rank)) if bits is None else bits])
+        found = _bootstrap(task, values, options.seed)
+        ci = None if found is None else {"top1": _ci(found, 0), "bits": None if bits is None else _ci(found, 1)}
+        rows.append(
+            {
+                "log": task.log,
+                "model": name,
+                "split": task.split,
+                "cases": len(task.train) + len(task.test),
+                "events": task.train.events + task.test.events,
+                "testCases": len(task.test),
+                **cell.to_json(options.top_k),
+                "ci": ci,
+            }
+        )
+    return rows
+
+
+def _contrasts(task: Task, cells: dict[str, Cell], options: BenchOptions) -> list[dict[str, Any]]:
+    """Reference minus model: more accuracy and fewer bits favour the reference."""
+    reference = cells.get(options.reference)
+    if reference is None:
+        return []
+    rows = []
+    own = _bits(reference)
+    for name, cell in cells.items():
+        if name == options.reference:
+            continue
+        other = _bits(cell)
+        comparable = own is not None and other is not None
+        difference = own - other if own is not None and other is not None else np.zeros(len(cell.rank))
+        values = np.column_stack([reference.hit.astype(float) - cell.hit, difference])
+        found = _bootstrap(task, values, options.seed)
+        rows.append(
+            {
+                "log": task.log,
+                "model": name,
+                "top1Gain": float(values[:, 0].mean()),
+                "top1GainCi": None if found is None else _ci(found, 0),
+                "bitsGain": float(difference.mean()) if comparable else None,
+                "bitsGainCi": _ci(found, 1) if comparable and found is not None else None,
+                "fitTimeRatio": reference.fit_seconds / cell.fit_seconds if cell.fit_seconds else None,
+            }
+        )
+    return rows
+
+
+def _bits(cell: Cell) -> Float | None:
+    return None if (cell.p_target <= 0).any() else -np.log2(cell.p_target)
+
+
+def _bootstrap(task: Task, values: Float, seed: int) -> Bootstrap | None:
+    """Resampling of cases, or of groups of cases, with the same draws for every model of a task."""
+    names, cluster = np.unique(task.cluster, return_inverse=True)
+    if len(names) < 2:
+        return None
+    of_step = np.repeat(cluster, np.diff(task.test.offsets))
+    sums = np.column_stack([np.bincount(of_step, weights=column, minlength=len(names)) for column in values.T])
+    sizes = np.bincount(of_step, minlength=len(names)).astype(float)
+    return cluster_bootstrap(sums, sizes, rng=np.random.default_rng(seed), resamples=2000)
+
+
+def _ci(found: Bootstrap, at: int) -> dict[str, Any]:
+    interval = found.interval(at)
+    return {
+        "low": interval.low,
+        "high": interval.high,
+        "level": interval.level,
+        "method": interval.method,
+        "clusters": interval.clusters,
+    }
+
+
+def write_benchmark(record: dict[str, Any], folder: Path) -> None:
+    """Write ``next-event.json`` and ``next-event.md``."""
+    write_whole(folder / "next-event.json", json_document(record))
+    write_whole(folder / "next-event.md", benchmark_markdown(record).encode())
+
+
+HEAD = ("log", "model", "top-1", "bits", "ECE", "top-1 of the reference minus this (95 %)", "fit, s")
+
+
+def benchmark_rows(record: dict[str, Any]) -> list[tuple[str, ...]]:
+    """A row per log and model, as cells of text."""
+    gains = {(c["log"], c["model"]): c for c in record["contrasts"]}
+    rows: list[tuple[str, ...]] = []
+    for r in record["results"]:
+        gain = gains.get((r["log"], r["model"]))
+        ci = None if gain is None else gain["top1GainCi"]
+        said = "reference" if gain is None else f"{100 * gain['top1Gain']:+.2f}"
+        if ci is not None:
+            said += f" ({100 * ci['low']:+.2f} to {100 * ci['high']:+.2f})"
+        rows.append(
+            (
+                r["log"],
+                r["model"],
+                "-" if r["top1"] is None else f"{100 * r['top1']:.2f} %",
+                "-" if r["bits"] is None else f"{r['bits']:.3f}",
+                "-" if r["ece"] is None else f"{r['ece']:.3f}",
+                said,
+                f"{r['fitSeconds']:.3f}",
+            )
+        )
+    return rows
+
+
+def benchmark_markdown(record: dict[str, Any]) -> str:
+    """The table as Markdown."""
+    lines = ["# Next-event benchmark", "", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+    lines += ["| " + " | ".join(row) + " |" for row in benchmark_rows(record)]
+    lines += [f"\n- {e['log']}, {e['model']}: {e['error']}" for e in record["errors"]]
+    return "\n".join(lines) + "\n"
