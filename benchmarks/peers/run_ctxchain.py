@@ -9,7 +9,8 @@ peer = Peer()
 
 def fit():
     sequences = [[str(code) for code in (peer.begin, *case, peer.end)] for case in peer.train]
-    data = cx.SequenceDataset.from_sequences(sequences)
+    states = [str(code) for code in range(peer.types + 3)]
+    data = cx.SequenceDataset.from_sequences(sequences, states=states)
     spec = cx.VariableOrder(max_depth=peer.order)
     return cx.fit(cx.accumulate(data, spec), spec, estimator=cx.estimators.HPYP())
 

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from baselines.blended import ESTIMATORS
 from experiments.files import write_whole
 from experiments.intervals import Bootstrap, cluster_bootstrap
+from experiments.nextevent.calibrated import calibration_report
 from experiments.nextevent.cells import Cell, load_cell, run_model
 from experiments.nextevent.models import DEFAULT, MODELS
 from experiments.nextevent.peers import PEERS, run_peer
@@ -71,6 +73,7 @@ def run_benchmark(
     """
     names = list(dict.fromkeys([options.reference, *options.models]))
     results: list[dict[str, Any]] = []
+    calibrations: list[dict[str, Any]] = []
     contrasts: list[dict[str, Any]] = []
     errors: list[dict[str, str]] = []
     interrupted = False
@@ -88,6 +91,10 @@ def run_benchmark(
             interrupted = True
         results += _rows(task, cells, options)
         contrasts += _contrasts(task, cells, options)
+        try:
+            calibrations += _calibrations(task, options)
+        except KeyboardInterrupt:
+            interrupted = True
         if interrupted:
             break
     return {
@@ -97,8 +104,18 @@ def run_benchmark(
         "topK": options.top_k,
         "results": results,
         "contrasts": contrasts,
+        "calibration": calibrations,
         "errors": errors,
     }
+
+
+def _calibrations(task: Task, options: BenchOptions) -> list[dict[str, Any]]:
+    """How far the reference can be believed, if it is one of the estimators."""
+    make = ESTIMATORS.get(options.reference)
+    if make is None:
+        return []
+    report = calibration_report(task, lambda: make(options.order), seed=options.seed)
+    return [{"log": task.log, "model": options.reference, **report}]
 
 
 def _cell(task: Task, name: str, options: BenchOptions, folder: Path | None) -> Cell:
@@ -245,9 +262,51 @@ def benchmark_rows(record: dict[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
+CALIBRATION_HEAD = (
+    "log",
+    "use",
+    "ECE before",
+    "ECE after",
+    "coverage of 90 % sets",
+    "mean size",
+    "drift",
+    "p ≥ 0.75: promised",
+    "came true (95 %)",
+)
+
+
+def calibration_rows(record: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Two rows per log: calibrated once, and kept up."""
+    rows: list[tuple[str, ...]] = []
+    for entry in record["calibration"]:
+        for key, name in (("once", "once"), ("keptUp", "kept up")):
+            part = entry[key]
+            conformal, gate = part["conformal"], part["gate"]
+            ci = gate["ci"]
+            came = "-" if gate["accuracy"] is None else f"{100 * gate['accuracy']:.1f} %"
+            rows.append(
+                (
+                    entry["log"],
+                    name,
+                    f"{part['rawEce']:.3f}",
+                    f"{part['ece']:.3f}",
+                    f"{100 * conformal['coverage']:.1f} %",
+                    f"{conformal['meanSize']:.2f}",
+                    "warning" if conformal["warning"] else "none seen",
+                    "-" if gate["promised"] is None else f"{100 * gate['promised']:.1f} %",
+                    came if ci is None else f"{came} ({100 * ci['low']:.1f} to {100 * ci['high']:.1f})",
+                )
+            )
+    return rows
+
+
 def benchmark_markdown(record: dict[str, Any]) -> str:
     """The table as Markdown."""
     lines = ["# Next-event benchmark", "", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
     lines += ["| " + " | ".join(row) + " |" for row in benchmark_rows(record)]
+    if record["calibration"]:
+        lines += ["", f"## Calibration of {record['reference']}", ""]
+        lines += ["| " + " | ".join(CALIBRATION_HEAD) + " |", "|" + "---|" * len(CALIBRATION_HEAD)]
+        lines += ["| " + " | ".join(row) + " |" for row in calibration_rows(record)]
     lines += [f"\n- {e['log']}, {e['model']}: {e['error']}" for e in record["errors"]]
     return "\n".join(lines) + "\n"

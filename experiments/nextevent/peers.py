@@ -23,9 +23,9 @@ _SECONDS = 3600
 def run_peer(name: str, task: Task, python: Path | None, order: int) -> Cell:
     """Let a package learn and predict.
 
-    The adapter ``benchmarks/peers/run_NAME.py`` is run with two files: what it reads (JSON: ``train`` and ``test`` as lists
-    of lists of codes, −1 for a type never learned, ``types`` and ``order``), and what it writes (npz: ``p`` of shape
-    (steps, types + 1), the end last, rows summing to at most 1; ``seconds``: fit and predict).
+    The adapter ``benchmarks/peers/run_NAME.py`` is run with two files: what it reads (JSON: ``train`` and ``test`` as
+    lists of lists of codes, −1 for a type never learned, ``types`` and ``order``), and what it writes (npz: ``p`` of
+    shape (steps, types + 1), the end last, rows summing to at most 1; ``seconds``: fit and predict).
 
     Raises
     ------

@@ -65,7 +65,7 @@ def next_event(
         sherpa benchmark next-event --log sepsis.csv.gz --log helpdesk.csv.gz --output bench/
         sherpa benchmark next-event --log tau.jsonl --group-pattern '(.*)-trial' --model gradient-boosting --model auto
     """
-    from experiments.nextevent.bench import HEAD, BenchOptions, benchmark_rows, run_benchmark, write_benchmark
+    from experiments.nextevent.bench import BenchOptions, run_benchmark, write_benchmark
     from experiments.nextevent.tasks import make_task
     from sherpa.errors import SherpaError
 
@@ -96,15 +96,19 @@ def next_event(
     if output is not None:
         write_benchmark(record, output)
 
-    def draw(console: Console) -> None:
-        from sherpa.cli.tables import table
-
-        table(console, "Next event", HEAD, benchmark_rows(record))
-
-    options.show(record, draw)
+    options.show(record, lambda c: _draw(c, record))
     for error in record["errors"]:
         options.say(f"{error['log']}: {error['model']}: {error['error']}")
     if record["interrupted"]:
         options.say("interrupted; finished cells are kept")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(BAD_INPUT if record["errors"] else DONE)
+
+
+def _draw(console: Console, record: dict[str, Any]) -> None:
+    from experiments.nextevent.bench import CALIBRATION_HEAD, HEAD, benchmark_rows, calibration_rows
+    from sherpa.cli.tables import table
+
+    table(console, "Next event", HEAD, benchmark_rows(record))
+    if record["calibration"]:
+        table(console, f"How far {record['reference']} can be believed", CALIBRATION_HEAD, calibration_rows(record))
