@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from typing import Any, cast
 
 from baselines.predictor import Ranking
 from sherpa.collation import collation_key
-from sherpa.estimators.blended import BlendedModel, Settings
+from sherpa.estimators.blended import BlendedModel
 from sherpa.estimators.contexts import next_target
-from sherpa.estimators.mixture import Mixture, experts
-from sherpa.estimators.selection import AutoModel
+from sherpa.estimators.mixture import Mixture
+from sherpa.estimators.registry import ESTIMATORS
 from sherpa.eventlog import Case, EventLog, concatenate, each_case
 from sherpa.instants import NO_INSTANT
 
-Model = BlendedModel | Mixture
-ESTIMATORS: dict[str, Callable[[int], Model]] = {
-    "kneser-ney": lambda order: BlendedModel(Settings("kneser-ney", order)),
-    "witten-bell": lambda order: BlendedModel(Settings("witten-bell", order)),
-    "ppm-c": lambda order: BlendedModel(Settings("ppm-c", order)),
-    "mixture": lambda order: Mixture(experts(order)),
-    "auto": lambda order: AutoModel(orders=range(2, order + 1) if order > 2 else (order,)),
-}
 _DESCRIPTIONS = {
     "kneser-ney": "All orders blended by modified Kneser-Ney discounting.",
     "witten-bell": "All orders blended by Witten-Bell.",
     "ppm-c": "All orders blended by prediction by partial matching, method C with exclusion.",
+    "merged": "Kneser-Ney over classes of event types that cannot be told apart by what follows them.",
     "mixture": "Kneser-Ney over everything beside what fades, weighted by the log loss on the latest cases.",
     "auto": "Smoothing, order and half-lives chosen on the latest cases.",
+    "logistic-regression": "Logistic regression over the recent events and what the case holds.",
+    "gradient-boosting": "Gradient boosted trees over the recent events and what the case holds.",
+    "recurrent": "Gated recurrent units over the whole prefix.",
 }
 
 
+def make_model(name: str, order: int) -> Any:
+    """A fresh model: an estimator of `ESTIMATORS`, or a learned one."""
+    if name in ESTIMATORS:
+        return ESTIMATORS[name](order)
+    if name == "recurrent":
+        from baselines.recurrent import RecurrentModel
+
+        return RecurrentModel()
+    from baselines.learned import LearnedModel
+
+    return LearnedModel(cast("Any", name))
+
+
 class Blended:
-    """An estimator of `ESTIMATORS` as a predictor.
+    """An estimator of `ESTIMATORS`, or a learned model, as a predictor.
 
     Counts with discounts, continuations and fading weights have no cheap inverse: a change marks the model as stale,
     and the next question counts the held cases again (vectorised; tens of milliseconds for 10,000 events). Cases count
@@ -53,20 +63,21 @@ class Blended:
         self._order = order
         self._cases: list[Case] = []
         self._keys: list[bytes] = []
-        self._model: Model | None = None
+        self._model: Any = None
         self._memo: dict[Hashable, Ranking] = {}
 
     @property
     def states(self) -> int:
-        return self.model.edges
+        edges: int = self.model.edges
+        return edges
 
     @property
-    def model(self) -> Model:
+    def model(self) -> Any:
         """The estimator, fitted to what is held."""
         if self._model is None:
             order = sorted(range(len(self._cases)), key=lambda i: (_begin(self._cases[i]), self._keys[i]))
             cases = [self._cases[i] for i in order]
-            self._model = ESTIMATORS[self.name](self._order)
+            self._model = make_model(self.name, self._order)
             self._model.fit(concatenate([case.as_log() for case in cases]))
         return self._model
 
@@ -106,17 +117,19 @@ class Blended:
             return Ranking()
         asked = next_target(types, model.vocabulary)
         row = model.ask(asked)[0]
-        # The first member of a mixture counts everything; the matched context is told from it.
+        # The first member of a mixture counts everything, so the matched context is told from it.
         lead = model.models[0] if isinstance(model, Mixture) else model
-        matched, supports = (values[0] for values in lead.support(asked))
+        matched, supports = 0, [0] * model.classes
+        if isinstance(lead, BlendedModel):
+            matched, supports = (values[0].tolist() for values in lead.support(asked))
         order = sorted(range(len(model.vocabulary)), key=lambda c: (-row[c], collation_key(model.vocabulary[c])))
         return Ranking(
             events=tuple(model.vocabulary[c] for c in order),
             probabilities=tuple(float(row[c]) for c in order),
-            matched_order=int(matched),
-            backoff_depth=min(len(types) + 1, self._order) - int(matched),
-            support=int(supports.sum()),
-            supports=tuple(int(supports[c]) for c in order),
+            matched_order=matched,
+            backoff_depth=min(len(types) + 1, self._order) - matched,
+            support=sum(supports),
+            supports=tuple(supports[c] for c in order),
             unseen=float(row[-1]),
             mode="raw" if matched else "fallback",
         )

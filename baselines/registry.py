@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from baselines.blended import Blended
 from baselines.global_majority import GlobalMajority
 from baselines.interpolated_discounting import InterpolatedDiscounting
 from baselines.lesson_prior import LessonPrior
@@ -22,6 +23,10 @@ RIVALS = (*PUBLISHED, *FLOORS)
 """What a memory has to beat (H3)."""
 
 BASELINES = (*RIVALS, *SMOOTHED)
+BLENDED = ("kneser-ney", "witten-bell", "ppm-c", "merged", "mixture", "auto")
+LEARNED = ("logistic-regression", "gradient-boosting", "recurrent")
+NAMED = (*BLENDED, *LEARNED)
+"""Run where they are asked for by name: they are not among the rivals by default."""
 
 
 def baseline(name: str, *, order: int = 3, fallback: bool = True, annotations: bool = False) -> Callable[[], Predictor]:
@@ -30,7 +35,7 @@ def baseline(name: str, *, order: int = 3, fallback: bool = True, annotations: b
     Parameters
     ----------
     name : str
-        One of `BASELINES`.
+        One of `BASELINES` or `NAMED`.
     order : int
         Longest suffix of the n-gram rivals.
     fallback : bool
@@ -50,6 +55,8 @@ def baseline(name: str, *, order: int = 3, fallback: bool = True, annotations: b
 
         return SemanticRagLite(fallback=fallback, see_case=annotations)
 
+    if name in NAMED:
+        return lambda: Blended(name, max(order, 5))
     factories: dict[str, Callable[[], Predictor]] = {
         "global-majority": GlobalMajority,
         "raw-ngram": lambda: RawNgram(order, fallback=fallback),

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from baselines.registry import BASELINES, PUBLISHED, RIVALS
+from baselines.registry import BASELINES, NAMED, PUBLISHED, RIVALS
 from experiments.dataset import Dataset
 from experiments.files import write_whole
 from experiments.splits import SPLITS
@@ -24,7 +24,7 @@ from sherpa.config import STRATEGIES
 from sherpa.errors import LocatedError
 
 SHERPA_ARMS = tuple(f"sherpa-{name}" for name in STRATEGIES)
-ARMS = (*SHERPA_ARMS, *BASELINES)
+ARMS = (*SHERPA_ARMS, *BASELINES, *NAMED)
 
 Share = Annotated[float, Meta(gt=0, lt=1)]
 Margin = Annotated[float, Meta(ge=0, lt=1)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from baselines.blended import Blended
 from baselines.predictor import Predictor
 from baselines.procedural_memory import ProceduralMemoryPredictor
 from experiments.arm_report import arm_report
@@ -105,7 +106,12 @@ def predict_with_memory(
     if protocol.top_k < 1:
         raise DatasetError(f"is {protocol.top_k}; it must be at least 1", file=dataset.path, field="--top-k")
     split = split_for(dataset, protocol, test)
-    factory: Callable[[], Predictor] = lambda: ProceduralMemoryPredictor(config, fallback=protocol.fallback)  # noqa: E731
+
+    def factory() -> Predictor:
+        if config.estimator != "longest-suffix":
+            return Blended(config.estimator, config.max_order)
+        return ProceduralMemoryPredictor(config, fallback=protocol.fallback)
+
     return split, predict(dataset, split, factory, top=protocol.top_k, online=protocol.online, progress=progress)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from sherpa.rounding import as_json_number
 
@@ -74,12 +75,22 @@ class Candidate(Wire, frozen=True, kw_only=True):
 
 
 class WorkflowNext(Wire, frozen=True, kw_only=True):
-    """Answer of `workflow_next`."""
+    """Answer of `workflow_next`.
+
+    With a blended estimator the probabilities of the candidates are its own, `end_probability` is that of the case
+    ending here, `calibrated_confidence` how often a first candidate of this probability came true, and
+    `prediction_set` what comes next in nine cases of ten; the last two are None without enough past predictions.
+    """
 
     case_id: str
     state: tuple[str, ...]
     match: MatchEvidence | None
     candidates: tuple[Candidate, ...]
+    estimator: str | UnsetType = UNSET
+    end_probability: float | UnsetType = UNSET
+    unseen_probability: float | UnsetType = UNSET
+    calibrated_confidence: float | UnsetType | None = UNSET
+    prediction_set: tuple[str, ...] | UnsetType | None = UNSET
 
 
 class OutcomeNote(Wire, frozen=True, kw_only=True):
@@ -96,12 +107,28 @@ class OutcomeNote(Wire, frozen=True, kw_only=True):
     suggested_intervention: str
 
 
+class BranchLift(Wire, frozen=True, kw_only=True):
+    """How the cases that took one branch ended, against all cases that passed its state. Every case counts once."""
+
+    branch: str
+    kind: str
+    cases: int
+    affected: int
+    rate: float
+    baseline_rate: float
+    lift: float
+    low: float
+    high: float
+    raised: bool
+
+
 class WorkflowOutcomes(Wire, frozen=True, kw_only=True):
-    """Answer of `workflow_outcomes`."""
+    """Answer of `workflow_outcomes`: the published notes, and beside them what holds with an interval."""
 
     case_id: str
     state: tuple[str, ...]
     outcomes: tuple[OutcomeNote, ...]
+    lifts: tuple[BranchLift, ...] | UnsetType = UNSET
 
 
 class RecalledPath(Wire, frozen=True, kw_only=True):

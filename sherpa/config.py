@@ -9,7 +9,7 @@ import msgspec
 from sherpa.errors import ConfigError
 
 Strategy = Literal["raw", "procedure", "family-procedure"]
-Estimator = Literal["longest-suffix"]
+Estimator = Literal["longest-suffix", "kneser-ney", "witten-bell", "ppm-c", "merged", "mixture", "auto"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
 MAX_ORDER_LIMIT = 16
@@ -31,7 +31,8 @@ class EngineConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
     state_strategy : str
         ``raw``, ``procedure`` or ``family-procedure``: what a token of a state shows.
     estimator : str
-        How counts become a prediction; ``longest-suffix`` is the published rule.
+        How counts become a prediction: ``longest-suffix`` is the published rule, the others blend all orders
+        (`sherpa.estimators`) up to ``max_order``.
     require_projection, allow_raw_fallback, allowed_projection_sources
         Whether events must carry a projection, whether raw states stand beside projected ones, and whose
         projections count.

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,8 +20,18 @@ from sherpa.instants import NANOS_PER_MS, format_instant, format_milliseconds, p
 from sherpa.ledger import Appended, Ledger, LedgerReport
 from sherpa.projection.ontology import procedure_atom, running_families
 from sherpa.projection.states import Facets
-from sherpa.queries import RecallMode, workflow_next, workflow_outcomes, workflow_recall, workflow_state
+from sherpa.queries import (
+    RecallMode,
+    workflow_next,
+    workflow_outcomes,
+    workflow_outlook,
+    workflow_recall,
+    workflow_state,
+)
 from sherpa.store import GraphStore, to_json_text
+
+if TYPE_CHECKING:
+    from sherpa.estimators.live import LiveEstimator
 
 _COUNTED = ("max_order", "state_strategy", "allow_raw_fallback", "parity", "default_order", "require_projection")
 _BULK = 1_000
@@ -72,6 +82,7 @@ class ProceduralMemory:
             raise StoreError(f"{self.root}: is a file; --root names a folder")
         self.ledger = Ledger(self.root / "events")
         self.store = GraphStore(self.root / "graph.db")
+        self._live: tuple[Any, LiveEstimator] | None = None
         self._clock = clock
         self._new_id = new_id
         try:
@@ -273,13 +284,27 @@ class ProceduralMemory:
         """What usually comes next; see `sherpa.queries.workflow_next`."""
         with self.store.snapshot():
             _, recent = self._recent(case_id, self.config.default_order)
-            return workflow_next(self.store, case_id, recent, self.config, limit)
+            if self.config.estimator == "longest-suffix":
+                return workflow_next(self.store, case_id, recent, self.config, limit)
+            outlook = self._estimator(case_id).ask(self.store.case_types(case_id))
+            return workflow_outlook(self.store, case_id, recent, self.config, outlook, limit)
+
+    def _estimator(self, case_id: str) -> LiveEstimator:
+        """The estimator of the configuration, fitted to every other case; kept until the graph changes."""
+        from sherpa.estimators.live import LiveEstimator
+
+        key = (case_id, self.config.estimator, self.config.max_order, self.store.metadata().get(_POSITIONS))
+        if self._live is None or self._live[0] != key:
+            log = self.store.log_without(case_id)
+            self._live = (key, LiveEstimator(self.config.estimator, log, self.config.max_order))
+        return self._live[1]
 
     def workflow_outcomes(self, case_id: str, limit: int = 3) -> WorkflowOutcomes:
         """Which branches fail or stall; see `sherpa.queries.workflow_outcomes`."""
         with self.store.snapshot():
             _, recent = self._recent(case_id, self.config.default_order)
-            return workflow_outcomes(self.store, case_id, recent, self.config, limit)
+            cases = None if self.config.parity else self.store
+            return workflow_outcomes(self.store, case_id, recent, self.config, limit, cases=cases)
 
     def workflow_recall(self, case_id: str, mode: RecallMode = "successful", limit: int = 3) -> WorkflowRecall:
         """How similar cases went on; see `sherpa.queries.workflow_recall`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -21,10 +21,16 @@ from sherpa.answers import (
 from sherpa.branches import Branch, Branches, CaseSource, EdgeSource
 from sherpa.collation import collation_key
 from sherpa.config import EngineConfig
+from sherpa.lifts import branch_lifts
 from sherpa.projection.states import Facets, StateVariant, state_variants
 from sherpa.rounding import round_half_up
 
+if TYPE_CHECKING:
+    from sherpa.estimators.live import Outlook
+
 RecallMode = Literal["successful", "failed", "any"]
+END = "(end of case)"
+"""How the end of a case is called among next events."""
 CONTINUATION_LIMIT = 8
 
 
@@ -167,6 +173,67 @@ def workflow_next(
     )
 
 
+def workflow_outlook(
+    source: EdgeSource,
+    case_id: str,
+    recent: Sequence[Facets],
+    config: EngineConfig,
+    outlook: Outlook,
+    limit: int = 5,
+) -> WorkflowNext:
+    """What usually comes next, by a blended estimator: candidates by probability, with the evidence of the match.
+
+    Support, rates and times of a candidate are those of its branch of the matched state; where it has none there, its
+    support is 0. The score is the probability: what is likely and what is desirable are not mixed.
+    """
+    match = match_state(source, recent, config)
+    branches = {b.event: b for b in match.branches} if match else {}
+    told = match.variant.description if match else "no state"
+    order = match.order if match else 0
+    total = match.branches.total if match else 0
+    found = []
+    for event, probability in [e for e in outlook.events if e[0] != END][:limit]:
+        branch = branches.get(event)
+        evidence = _candidate(branch, total, order, config.default_order, told) if branch else _NO_EVIDENCE
+        reason = f"{config.estimator} over all orders; {evidence.support} observations after the matched state"
+        found.append(
+            msgspec.structs.replace(
+                evidence,
+                event=event,
+                probability=round_half_up(probability, 4),
+                score=round_half_up(probability, 4),
+                matched_order=order,
+                reason=reason,
+            )
+        )
+    confidence = outlook.calibrated_confidence
+    return WorkflowNext(
+        case_id=case_id,
+        state=match.types if match else tuple(e.type for e in recent),
+        match=match.evidence() if match else None,
+        candidates=tuple(found),
+        estimator=config.estimator,
+        end_probability=round_half_up(dict(outlook.events).get(END, 0.0), 4),
+        unseen_probability=round_half_up(outlook.unseen, 4),
+        calibrated_confidence=None if confidence is None else round_half_up(confidence, 4),
+        prediction_set=outlook.prediction_set,
+    )
+
+
+_NO_EVIDENCE = Candidate(
+    event="",
+    probability=0.0,
+    support=0,
+    success_rate=None,
+    failure_rate=None,
+    mean_time_to_next_ms=None,
+    user_response_dist={},
+    matched_order=0,
+    score=0.0,
+    reason="",
+)
+
+
 def candidates(match: StateMatch, config: EngineConfig) -> list[Candidate]:
     """All branches of a match as candidates, by score, probability, success rate and support.
 
@@ -216,13 +283,28 @@ def _candidate(branch: Branch, total: int, order: int, default_order: int, descr
 
 
 def workflow_outcomes(
-    source: EdgeSource, case_id: str, recent: Sequence[Facets], config: EngineConfig, limit: int = 3
+    source: EdgeSource,
+    case_id: str,
+    recent: Sequence[Facets],
+    config: EngineConfig,
+    limit: int = 3,
+    *,
+    cases: CaseSource | None = None,
 ) -> WorkflowOutcomes:
-    """Which branches fail or stall more often than the state they leave."""
+    """Which branches fail or stall more often than the state they leave.
+
+    Parameters
+    ----------
+    cases : CaseSource, optional
+        Past cases; with them the answer also says which branches are raised with an interval (`branch_lifts`).
+    """
     match = match_state(source, recent, config)
     state = match.types if match else tuple(e.type for e in recent)
     notes = outcome_notes(match.branches, match.order, config.default_order)[:limit] if match else []
-    return WorkflowOutcomes(case_id=case_id, state=state, outcomes=tuple(notes))
+    if cases is None:
+        return WorkflowOutcomes(case_id=case_id, state=state, outcomes=tuple(notes))
+    lifts = branch_lifts(cases.cases_with(state[-1]), state, without=case_id) if match else []
+    return WorkflowOutcomes(case_id=case_id, state=state, outcomes=tuple(notes), lifts=tuple(lifts[:limit]))
 
 
 def branch_risks(branches: Branches) -> list[tuple[Branch, str, float]]:

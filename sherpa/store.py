@@ -10,8 +10,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
+from itertools import accumulate
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec import UNSET
@@ -20,6 +21,9 @@ from sherpa.branches import NO_BRANCHES, Branch, Branches, PastCase
 from sherpa.errors import StoreError
 from sherpa.event import Event, EventContext, Outcome, Projection
 from sherpa.projection.states import join_state
+
+if TYPE_CHECKING:
+    from sherpa.eventlog import EventLog
 
 SCHEMA_VERSION = 1
 TABLES = (
@@ -151,6 +155,32 @@ class GraphStore:
             types.append(name)
         if current is not None:
             yield PastCase(*current, tuple(types))
+
+    def log_without(self, case_id: str) -> EventLog:
+        """Types and times of all cases but one, cases in order of their first event, equal times by id."""
+        from sherpa.eventlog import EventLog
+
+        types: dict[str, int] = {}
+        cases: dict[str, tuple[list[int], list[int]]] = {}
+        for name, event_type, instant in self._db.execute(
+            "SELECT case_id, type, instant FROM events WHERE case_id <> ? ORDER BY case_id, instant, seq", (case_id,)
+        ):
+            codes, instants = cases.setdefault(name, ([], []))
+            codes.append(types.setdefault(event_type, len(types)))
+            instants.append(instant)
+        names = sorted(cases, key=lambda name: (cases[name][1][0], name))
+        return EventLog.from_codes(
+            [code for name in names for code in cases[name][0]],
+            list(accumulate((len(cases[name][0]) for name in names), initial=0)),
+            tuple(types),
+            case_ids=names,
+            instants=[instant for name in names for instant in cases[name][1]],
+        )
+
+    def case_types(self, case_id: str) -> tuple[str, ...]:
+        """Types of the events of a case, oldest first."""
+        rows = self._db.execute("SELECT type FROM events WHERE case_id = ? ORDER BY instant, seq", (case_id,))
+        return tuple(row[0] for row in rows)
 
     def count_rows(self, table: str) -> int:
         """Number of rows of one of `TABLES`."""

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from baselines.blended import ESTIMATORS
 from experiments.files import write_whole
 from experiments.intervals import Bootstrap, cluster_bootstrap
 from experiments.nextevent.calibrated import calibration_report
@@ -23,6 +22,7 @@ from experiments.nextevent.tasks import Task
 from sherpa import __version__
 from sherpa.answers import json_document
 from sherpa.errors import SherpaError
+from sherpa.estimators.registry import ESTIMATORS
 
 Watch = Callable[[int], None]
 Float = npt.NDArray[np.float64]

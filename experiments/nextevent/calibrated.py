@@ -16,7 +16,8 @@ from experiments.nextevent.tasks import Task
 from sherpa.estimators.abstention import Utility
 from sherpa.estimators.calibration import Isotonic
 from sherpa.estimators.conformal import ALARM, ConformalSets, drift, per_case
-from sherpa.estimators.heldout import HeldOut, Model, held_out, join, predictions
+from sherpa.estimators.heldout import HeldOut, held_out, join, predictions
+from sherpa.estimators.registry import Model
 from sherpa.eventlog import EventLog, concatenate
 from sherpa.instants import NO_INSTANT
 

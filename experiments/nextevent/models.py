@@ -8,9 +8,9 @@ from typing import Any, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from baselines.blended import ESTIMATORS
 from baselines.predictor import Predictor
 from sherpa.config import EngineConfig
+from sherpa.estimators.registry import ESTIMATORS
 from sherpa.eventlog import EventLog
 
 Float = npt.NDArray[np.float64]

@@ -69,7 +69,7 @@ def validate_baselines(
     Example:
         sherpa validate-baselines --dataset log.csv --baseline raw-ngram --baseline global-majority
     """
-    from baselines.registry import BASELINES, PUBLISHED
+    from baselines.registry import BASELINES, NAMED, PUBLISHED
     from baselines.registry import baseline as make
     from experiments.arm_report import arm_report, best_by_accuracy, best_by_risk_recall
     from experiments.dataset import load_dataset
@@ -79,8 +79,9 @@ def validate_baselines(
     options = settings(context, json)
     names = tuple(baseline or (PUBLISHED if options.parity else BASELINES))
     for name in names:
-        if name not in BASELINES:
-            raise typer.BadParameter(f"{name!r} is unknown; choose of {', '.join(BASELINES)}", param_hint="--baseline")
+        if name not in (*BASELINES, *NAMED):
+            known = ", ".join((*BASELINES, *NAMED))
+            raise typer.BadParameter(f"{name!r} is unknown; choose of {known}", param_hint="--baseline")
     rules = protocol.protocol(options)
     loaded = load_dataset(dataset, imports.options(), parity=rules.parity)
     split = split_for(loaded, rules)

@@ -55,7 +55,9 @@ def options(
     min_order: Annotated[int | None, typer.Option(min=1, help="Shortest suffix that a query tries.")] = None,
     max_order: Annotated[int | None, typer.Option(min=1, help="Longest suffix that is counted.")] = None,
     min_support: Annotated[int | None, typer.Option(min=1, help="Observations that a suffix needs.")] = None,
-    strategy: Annotated[str | None, typer.Option(help=f"What a state shows: {', '.join(STRATEGIES)}.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help=f"What a state shows: {', '.join(STRATEGIES)}, merged (by the estimator merged).")
+    ] = None,
     estimator: Annotated[str | None, typer.Option(help=f"How counts predict: {', '.join(ESTIMATORS)}.")] = None,
     parity: Annotated[bool, typer.Option("--parity", help="Follow the original where it is corrected here.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")] = False,
@@ -65,6 +67,12 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
+    if strategy == "merged":
+        if estimator not in (None, "merged"):
+            raise typer.BadParameter(
+                f"merged types go with the estimator merged, not {estimator}", param_hint="--strategy"
+            )
+        strategy, estimator = None, "merged"
     context.obj = Settings(
         root=root,
         engine={

@@ -145,6 +145,11 @@ def simulate(
     options = settings(context, json)
     mapping, taxonomy = flags.mapping(), flags.names(options)
     config = options.config()
+    if config.estimator != "longest-suffix":
+        raise ConfigError(
+            "simulate follows counts event by event, by the estimator longest-suffix; for others make a "
+            "dataset of the sessions (dataset from-sessions) and validate it"
+        )
     with Installation(sessions_dir, flags.options(), taxonomy) as installation, watching(options) as watch:
         _warn(options, installation.warnings)
         sessions = _latest(installation.sessions, max_sessions)

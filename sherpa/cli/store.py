@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 import typer
+from msgspec import UnsetType
 
 from sherpa.cli.context import guarded, settings
 from sherpa.errors import EventError, SourceError
@@ -247,6 +248,20 @@ def workflow_outcomes(
         if not answer.outcomes:
             console.print("No branch fails or stalls more often than its state.")
             return
+        if not isinstance(answer.lifts, UnsetType):
+            rows = [
+                (
+                    b.branch,
+                    b.kind,
+                    f"{b.affected} of {b.cases}",
+                    share(b.baseline_rate),
+                    f"{b.lift:.2f} ({b.low:.2f} to {b.high:.2f})",
+                    "yes" if b.raised else "not shown",
+                )
+                for b in answer.lifts
+            ]
+            head = ("branch", "kind", "cases", "all cases here", "lift (95 %)", "raised")
+            table(console, "Per case, against all cases that passed here", head, rows)
         table(
             console,
             f"After {' -> '.join(answer.state)}",

@@ -68,19 +68,22 @@ class Settings:
     by_set : bool
         Tell contexts of that order apart by the set of types that the case has held so far: what has been done
         already often matters more than in which order it was done.
+    merged : bool
+        Let types that cannot be told apart by what follows them count as one in contexts (`learn_merge`).
     """
 
     smoothing: Smoothing = "kneser-ney"
     order: int = 5
     recency: Recency = EVERYTHING
     by_set: bool = False
+    merged: bool = False
 
     @property
     def name(self) -> str:
         """A short name."""
         fades = [f"{self.recency.cases:g} cases"] if self.recency.cases is not None else []
         fades += [f"{self.recency.days:g} days"] if self.recency.days is not None else []
-        seen = "+set" if self.by_set else ""
+        seen = ("+set" if self.by_set else "") + (" merged" if self.merged else "")
         return f"{self.smoothing}({self.order}{seen})" + (f" half-life {' and '.join(fades)}" if fades else "")
 
 
@@ -104,6 +107,7 @@ class BlendedModel:
         self.settings = settings or Settings()
         self.vocabulary: tuple[str, ...] = ()
         self.edges = 0
+        self.merge: dict[str, str] = {}
         self._contexts: Contexts | None = None
         self._shares: list[Share] = []
         self._chain: list[Level] = []
@@ -114,10 +118,17 @@ class BlendedModel:
         Parameters
         ----------
         contexts : Contexts, optional
-            Those of the log, up to this model's order or beyond, if they were found before.
+            Those of the log, up to this model's order or beyond, if they were found before (with merged types, if
+            types are to be merged).
         """
         settings = self.settings
-        self._contexts = contexts or Contexts(log, settings.order)
+        if contexts is None:
+            if settings.merged:
+                from sherpa.estimators.merging import learn_merge
+
+                self.merge = learn_merge(log)
+            contexts = Contexts(log, settings.order, self.merge)
+        self._contexts = contexts
         self.vocabulary = self._contexts.vocabulary
         self._chain = self._contexts.chain(settings.order, settings.by_set)
         self._shares = shares(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import xor
@@ -165,6 +165,8 @@ class Contexts:
     log : EventLog
     max_order : int
         Symbols of context, the begin of the case counted.
+    merge : mapping of str to str, optional
+        Types that count as one in contexts, by the name of their class; what is predicted stays apart.
 
     Attributes
     ----------
@@ -172,11 +174,12 @@ class Contexts:
         What models made of these contexts, so that the next one need not make it again.
     """
 
-    def __init__(self, log: EventLog, max_order: int) -> None:
+    def __init__(self, log: EventLog, max_order: int, merge: Mapping[str, str] | None = None) -> None:
         # A type that occurs in no case was not learned, whatever the vocabulary of a larger log says.
         self.vocabulary = tuple(log.vocabulary[code] for code in np.unique(log.codes).tolist())
         self.width = len(self.vocabulary) + 2
         self.max_order = max_order
+        self._class = _classes(self.vocabulary, merge or {})
         self._targets = targets(log, self.vocabulary)
         self._symbol = self._targets.stream[self._targets.place]
         node = np.zeros(len(self._symbol), dtype=np.int64)
@@ -186,7 +189,7 @@ class Contexts:
         for order in range(1, max_order + 1):
             deep = self._targets.depth[rows] >= order
             rows, node = rows[deep], node[deep]
-            oldest = self._targets.stream[self._targets.place[rows] - order]
+            oldest = self._class[self._targets.stream[self._targets.place[rows] - order]]
             keys, node = np.unique(node * self.width + oldest, return_inverse=True)
             self.levels.append(self._level(keys, keys // self.width, node, rows, order))
         self._sets: Int | None = None
@@ -259,7 +262,7 @@ class Contexts:
         node = np.zeros(len(asked.place), dtype=np.int64)
         found = [node]
         for depth in range(1, order + 1):
-            oldest = asked.stream[np.maximum(asked.place - depth, 0)]
+            oldest = self._class[asked.stream[np.maximum(asked.place - depth, 0)]]
             known = (asked.depth >= depth) & (node != NOT_KNOWN) & (oldest != NOT_KNOWN)
             node = np.where(known, _position(self.levels[depth].keys, node * self.width + oldest), NOT_KNOWN)
             found.append(node)
@@ -273,6 +276,13 @@ class Contexts:
     def find_edge(self, level: Level, node: Int, symbols: Int) -> Int:
         """The edge of a level from the context of every target to the target, `NOT_KNOWN` where there is none."""
         return np.where(node != NOT_KNOWN, _position(level.edges, node * self.width + symbols), NOT_KNOWN)
+
+
+def _classes(vocabulary: tuple[str, ...], merge: Mapping[str, str]) -> Int:
+    """The code by which each code counts in contexts: the smallest of its class; the last entry is for `NOT_KNOWN`."""
+    first: dict[str, int] = {}
+    codes = [first.setdefault(merge.get(name, name), code) for code, name in enumerate(vocabulary)]
+    return np.array([*codes, len(vocabulary), len(vocabulary) + 1, NOT_KNOWN], dtype=np.int64)
 
 
 def _position(rising: Int, wanted: Int) -> Int:

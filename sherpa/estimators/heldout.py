@@ -9,15 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sherpa.estimators.blended import BlendedModel, after, classes_of
+from sherpa.estimators.blended import after, classes_of
 from sherpa.estimators.contexts import targets
-from sherpa.estimators.mixture import Mixture
+from sherpa.estimators.registry import Model
 from sherpa.eventlog import EventLog
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
-Model = BlendedModel | Mixture
 BLOCKS, BEGINS = 5, 0.5
 
 

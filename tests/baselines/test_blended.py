@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from baselines.blended import ESTIMATORS, Blended
+from baselines.blended import Blended
 from baselines.testing import check_predictor, random_log
+from sherpa.estimators.registry import ESTIMATORS
 from sherpa.eventlog import EventLog
 
 
