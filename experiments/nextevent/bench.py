@@ -17,6 +17,7 @@ from experiments.intervals import Bootstrap, cluster_bootstrap
 from experiments.nextevent.calibrated import calibration_report
 from experiments.nextevent.cells import Cell, load_cell, run_model
 from experiments.nextevent.models import DEFAULT, MODELS
+from experiments.nextevent.outcomes import outcome_report
 from experiments.nextevent.peers import PEERS, run_peer
 from experiments.nextevent.tasks import Task
 from sherpa import __version__
@@ -74,6 +75,7 @@ def run_benchmark(
     names = list(dict.fromkeys([options.reference, *options.models]))
     results: list[dict[str, Any]] = []
     calibrations: list[dict[str, Any]] = []
+    outcomes: list[dict[str, Any]] = []
     contrasts: list[dict[str, Any]] = []
     errors: list[dict[str, str]] = []
     interrupted = False
@@ -93,6 +95,7 @@ def run_benchmark(
         contrasts += _contrasts(task, cells, options)
         try:
             calibrations += _calibrations(task, options)
+            outcomes += outcome_report(task)
         except KeyboardInterrupt:
             interrupted = True
         if interrupted:
@@ -105,6 +108,7 @@ def run_benchmark(
         "results": results,
         "contrasts": contrasts,
         "calibration": calibrations,
+        "outcomes": outcomes,
         "errors": errors,
     }
 

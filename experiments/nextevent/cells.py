@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +97,7 @@ class Cell:
 def load_cell(path: Path, key: dict[str, Any]) -> Cell | None:
     """A cell that was finished before, if it was made from the same; None if it is absent, broken or out of date."""
     try:
-        with np.load(path) as held:
+        with open(path, "rb") as file, np.load(file) as held:
             head = json.loads(held["head"].tobytes())
             if head["key"] != key:
                 return None
@@ -109,7 +110,7 @@ def load_cell(path: Path, key: dict[str, Any]) -> Cell | None:
                 head["predictSeconds"],
                 head["about"],
             )
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
         return None
 
 

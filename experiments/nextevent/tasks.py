@@ -75,6 +75,8 @@ def make_task(
     SplitError
         If a time is missing, a pattern is none, or there are too few groups.
     """
+    if not 0 < test_fraction < 1:
+        raise SplitError(f"is {test_fraction}; it must lie between 0 and 1", field="--test-fraction")
     dataset = load_dataset(path, options)
     log = _filled(dataset.log)
     groups = _groups(log, group_pattern, path)

@@ -181,3 +181,55 @@ def memory_event(memory: ProceduralMemory):
     from sherpa.event import read_event
 
     return read_event(event("a", "y"), clock=lambda: 10**18, new_id=lambda: "late")
+
+
+@pytest.mark.parametrize("estimator", ["kneser-ney", "witten-bell", "ppm-c", "merged", "mixture", "auto"])
+def test_a_blended_estimator_answers_what_comes_next(tmp_path: Path, estimator: str) -> None:
+    events = [
+        {"caseId": f"c{n}", "source": "t", "type": name, "ts": f"2026-01-{1 + n // 20:02d}T{n % 20:02d}:0{at}:00Z"}
+        for n in range(60)
+        for at, name in enumerate(("open", "work", "check" if n % 3 else "redo", "close"))
+    ]
+    now = [
+        {"caseId": "now", "source": "t", "type": name, "ts": f"2026-02-01T00:0{at}:00Z"}
+        for at, name in enumerate(("open", "work"))
+    ]
+    with ProceduralMemory(tmp_path / "m", EngineConfig(estimator=estimator)) as memory:
+        memory.ingest_batch([*events, *now])
+        answer = memory.workflow_next("now")
+        assert answer.estimator == estimator
+        assert [c.event for c in answer.candidates][:2] == ["check", "redo"]
+        assert answer.candidates[0].probability == pytest.approx(2 / 3, abs=0.05)
+        assert answer.candidates[0].support == 40
+        assert answer.calibrated_confidence == pytest.approx(2 / 3, abs=0.15)
+        # One step in twelve is a redo, so that sets may leave it out and still hold nine steps of ten.
+        assert answer.prediction_set[0] == "check"
+        assert answer.end_probability < 0.05
+        plain = answer.to_json()
+        assert plain["calibratedConfidence"] == answer.calibrated_confidence
+    with ProceduralMemory(tmp_path / "m", overrides={"estimator": "longest-suffix"}) as memory:
+        assert "calibratedConfidence" not in memory.workflow_next("now").to_json()
+
+
+def test_outcomes_say_per_case_what_holds_with_an_interval(tmp_path: Path) -> None:
+    events = [
+        {"caseId": f"c{n}", "source": "t", "type": name, "ts": f"2026-01-01T{n // 60:02d}:{n % 60:02d}:0{at}Z"}
+        for n in range(60)
+        for at, name in enumerate(
+            ("open", "risky", "task.failed") if n % 3 == 0 else ("open", "safe", "task.completed")
+        )
+    ]
+    now = {"caseId": "now", "source": "t", "type": "open", "ts": "2026-02-01T00:00:00Z"}
+    with ProceduralMemory(tmp_path / "m") as memory:
+        memory.ingest_batch([*events, now])
+        answer = memory.workflow_outcomes("now")
+        first = answer.lifts[0]
+        assert (first.branch, first.kind, first.cases, first.affected, first.raised) == (
+            "risky",
+            "failure",
+            20,
+            20,
+            True,
+        )
+        assert first.baseline_rate == pytest.approx(1 / 3)
+        assert first.low > 1
