@@ -64,6 +64,9 @@ class RecurrentModel:
         self.vocabulary = tuple(log.vocabulary[code] for code in np.unique(log.codes).tolist())
         asked = targets(log, self.vocabulary)
         self._spare = self.classes / (len(asked.place) + self.classes)
+        if not len(asked.place):
+            self._state = None
+            return self
         inputs, wanted, weight = self._padded(asked)
         cut = len(inputs) - int(len(inputs) * 0.2)
         rng = np.random.default_rng(self._seed)

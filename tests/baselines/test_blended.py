@@ -17,6 +17,27 @@ def test_the_contract(name: str, order: int) -> None:
     check_predictor(lambda: Blended(name, order))
 
 
+def test_the_contract_of_a_learned_rival() -> None:
+    check_predictor(lambda: Blended("logistic-regression", 3))
+
+
+@pytest.mark.full
+def test_the_contract_of_a_rival_that_learns_slowly() -> None:
+    check_predictor(lambda: Blended("gradient-boosting", 3))
+
+
+def test_the_recurrent_rival_with_little_to_learn() -> None:
+    pytest.importorskip("jax", reason="jax is not installed (extra learned)")
+    predictor = Blended("recurrent")
+    prefix = random_log(1)[0].prefix(1)
+    assert predictor.rank(prefix).events == ()
+    predictor.learn(random_log(1)[0])
+    ranking = predictor.rank(prefix)
+    assert sum(ranking.probabilities) + ranking.unseen <= 1 + 1e-9
+    predictor.forget(random_log(1)[0])
+    assert predictor.rank(prefix).events == ()
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_one_prefix_and_all_at_once(name: str) -> None:
     log, other = random_log(1, cases=30), random_log(2, cases=10)
