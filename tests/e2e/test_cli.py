@@ -20,7 +20,7 @@ from tests.conftest import PROJECT
 def commands() -> dict[str, Any]:
     """Every command by its words; those of a group follow its name."""
     found: dict[str, Any] = {}
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in vars(get_command(app))["commands"].items():
         inner = getattr(command, "commands", None)
         found.update({f"{name} {word}": c for word, c in inner.items()} if inner else {name: command})
     return found
