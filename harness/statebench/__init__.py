@@ -1,0 +1,1 @@
+"""STATE-Bench: what its training runs show, and how well it can be found again."""
