@@ -86,10 +86,17 @@ class Redactor:
                 if len(part) > 2 and part[0].isupper():
                     self.values.setdefault(part, "person")
 
-    def redact(self, text: str) -> str:
-        """The text with every value and every form masked. What is masked stays masked: doing it twice adds nothing."""
+    def redact(self, text: str, *, amounts: bool = True) -> str:
+        """The text with every value and every form masked. What is masked stays masked: doing it twice adds nothing.
+
+        Parameters
+        ----------
+        amounts : bool
+            Whether sums of money are masked too; those of a policy are facts.
+        """
         for sort, form in _FORMS:
-            text = form.sub(MASKS[sort], text)
+            if amounts or sort != "amount":
+                text = form.sub(MASKS[sort], text)
         if not self.values:
             return text
         if self._pattern is None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sherpa import __version__
-from sherpa.cli import benchmark, experiment, gate, openclaw, store
+from sherpa.cli import benchmark, experiment, gate, openclaw, statebench, store
 from sherpa.cli.context import INTERNAL, Settings, guarded
 from sherpa.config import ESTIMATORS, STRATEGIES
 
@@ -95,6 +95,7 @@ experiment.register(app)
 gate.register(app)
 openclaw.register(app)
 benchmark.register(app)
+statebench.register(app)
 
 
 def main() -> None:
