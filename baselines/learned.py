@@ -46,7 +46,7 @@ class LearnedModel:
 
     def fit(self, log: EventLog) -> LearnedModel:
         """Learn a log; returns self."""
-        self.vocabulary = tuple(log.vocabulary[code] for code in np.unique(log.codes).tolist())
+        self.vocabulary = log.occurring
         asked = targets(log, self.vocabulary)
         wanted = classes_of(asked, self.vocabulary)
         self._spare = self.classes / (len(wanted) + self.classes)

@@ -61,7 +61,7 @@ class RecurrentModel:
         import jax
         import jax.numpy as jnp
 
-        self.vocabulary = tuple(log.vocabulary[code] for code in np.unique(log.codes).tolist())
+        self.vocabulary = log.occurring
         asked = targets(log, self.vocabulary)
         self._spare = self.classes / (len(asked.place) + self.classes)
         if not len(asked.place):

@@ -13,6 +13,7 @@ from baselines.raw_ngram import RawNgram
 from baselines.repeat_last import RepeatLast
 from baselines.started_finished import StartedFinished
 from baselines.workflow_class_ngram import WorkflowClassNgram
+from sherpa.estimators.registry import ESTIMATORS
 
 PUBLISHED = ("global-majority", "raw-ngram", "workflow-class-ngram", "semantic-rag-lite", "textual-lesson-prior")
 """The rivals of the original, in its order."""
@@ -23,7 +24,7 @@ RIVALS = (*PUBLISHED, *FLOORS)
 """What a memory has to beat (H3)."""
 
 BASELINES = (*RIVALS, *SMOOTHED)
-BLENDED = ("kneser-ney", "witten-bell", "ppm-c", "merged", "mixture", "auto")
+BLENDED = tuple(ESTIMATORS)
 LEARNED = ("logistic-regression", "gradient-boosting", "recurrent")
 NAMED = (*BLENDED, *LEARNED)
 """Run where they are asked for by name: they are not among the rivals by default."""

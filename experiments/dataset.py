@@ -441,7 +441,7 @@ def _with_invented_times(log: EventLog) -> EventLog:
     import numpy as np
 
     position = np.arange(log.events) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
-    case = np.repeat(np.arange(len(log)), np.diff(log.offsets))
+    case = log.case_of
     invented = _PARITY_EPOCH + case * _DAY + position * _MINUTE
     return replace(log, instants=np.where(log.instants == NO_INSTANT, invented, log.instants))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,16 @@ class Interval:
     clusters: int
     p_greater: float
     p_less: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Bounds, level, method and number of clusters."""
+        return {
+            "low": self.low,
+            "high": self.high,
+            "level": self.level,
+            "method": self.method,
+            "clusters": self.clusters,
+        }
 
     @property
     def p_two_sided(self) -> float:

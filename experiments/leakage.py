@@ -29,7 +29,7 @@ def audit(log: EventLog, split: Split) -> dict[str, Any]:
     """
     prefix = prefix_ids(log)
     sizes = np.diff(log.offsets)
-    case_of = np.repeat(np.arange(len(log)), sizes)
+    case_of = log.case_of
     depth = np.arange(log.events) - np.repeat(log.offsets[:-1], sizes)
     last = log.offsets[1:] - 1
     width = int(prefix.max()) + 1 if len(prefix) else 1

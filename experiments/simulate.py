@@ -105,7 +105,7 @@ class _Simulation:
     def run(self, watch: Watch | None) -> bool:
         """Replay every event; False if it was interrupted."""
         log = self.log
-        case_of = np.repeat(np.arange(len(log)), np.diff(log.offsets))
+        case_of = log.case_of
         order = np.argsort(log.instants, kind="stable")
         try:
             for event, case in zip(order.tolist(), case_of[order].tolist(), strict=True):
@@ -328,14 +328,7 @@ def _accuracy(
         for at, name in enumerate([*columns, "gainOverGlobalMajority", "gainOverLastTransition"]):
             found[name] = float(values[:, at].mean())
             if bootstrap is not None:
-                interval = bootstrap.interval(at)
-                spans[name] = {
-                    "low": interval.low,
-                    "high": interval.high,
-                    "level": interval.level,
-                    "method": interval.method,
-                    "clusters": interval.clusters,
-                }
+                spans[name] = bootstrap.interval(at).to_json()
             else:
                 spans[name] = None
     else:

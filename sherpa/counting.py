@@ -82,7 +82,7 @@ def _count_view(log: EventLog, view: TokenView, max_order: int, least_rank: int,
     here = _transitions(log)
     if len(here) == 0:
         return empty_table(max_order)
-    case_of = np.repeat(np.arange(len(log), dtype=np.int64), np.diff(log.offsets))[here]
+    case_of = log.case_of[here]
     depth = here - log.offsets[:-1][case_of]
     # Tokens of the view and types of the next event share one vocabulary, view first.
     types = {t: i for i, t in enumerate(view.tokens)}

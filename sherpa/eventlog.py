@@ -252,6 +252,16 @@ class EventLog:
         """Number of events."""
         return len(self.codes)
 
+    @property
+    def case_of(self) -> Int64:
+        """Index of the case of every event: int array (events,)."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.offsets))
+
+    @property
+    def occurring(self) -> tuple[str, ...]:
+        """Types that occur in a case, by code; the vocabulary of a part of a log may hold more."""
+        return tuple(self.vocabulary[code] for code in np.unique(self.codes).tolist())
+
     def __getitem__(self, index: int) -> Case:
         if not 0 <= index < len(self):
             raise IndexError(index)

@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.files import write_whole
-from experiments.intervals import Bootstrap, cluster_bootstrap
 from experiments.nextevent.calibrated import calibration_report
 from experiments.nextevent.cells import Cell, load_cell, run_model
 from experiments.nextevent.models import DEFAULT, MODELS
 from experiments.nextevent.outcomes import outcome_report
 from experiments.nextevent.peers import PEERS, run_peer
+from experiments.nextevent.resampling import bootstrap
 from experiments.nextevent.tasks import Task
+from experiments.report.markdown import table
 from sherpa import __version__
 from sherpa.answers import json_document
 from sherpa.errors import SherpaError
@@ -161,8 +162,12 @@ def _rows(task: Task, cells: dict[str, Cell], options: BenchOptions) -> list[dic
     for name, cell in cells.items():
         bits = _bits(cell)
         values = np.column_stack([cell.hit.astype(float), np.zeros(len(cell.rank)) if bits is None else bits])
-        found = _bootstrap(task, values, options.seed)
-        ci = None if found is None else {"top1": _ci(found, 0), "bits": None if bits is None else _ci(found, 1)}
+        found = bootstrap(task, values, seed=options.seed)
+        ci = (
+            None
+            if found is None
+            else {"top1": found.interval(0).to_json(), "bits": None if bits is None else found.interval(1).to_json()}
+        )
         rows.append(
             {
                 "log": task.log,
@@ -192,15 +197,15 @@ def _contrasts(task: Task, cells: dict[str, Cell], options: BenchOptions) -> lis
         comparable = own is not None and other is not None
         difference = own - other if own is not None and other is not None else np.zeros(len(cell.rank))
         values = np.column_stack([reference.hit.astype(float) - cell.hit, difference])
-        found = _bootstrap(task, values, options.seed)
+        found = bootstrap(task, values, seed=options.seed)
         rows.append(
             {
                 "log": task.log,
                 "model": name,
                 "top1Gain": float(values[:, 0].mean()),
-                "top1GainCi": None if found is None else _ci(found, 0),
+                "top1GainCi": None if found is None else found.interval(0).to_json(),
                 "bitsGain": float(difference.mean()) if comparable else None,
-                "bitsGainCi": _ci(found, 1) if comparable and found is not None else None,
+                "bitsGainCi": found.interval(1).to_json() if comparable and found is not None else None,
                 "fitTimeRatio": reference.fit_seconds / cell.fit_seconds if cell.fit_seconds else None,
             }
         )
@@ -209,28 +214,6 @@ def _contrasts(task: Task, cells: dict[str, Cell], options: BenchOptions) -> lis
 
 def _bits(cell: Cell) -> Float | None:
     return None if (cell.p_target <= 0).any() else -np.log2(cell.p_target)
-
-
-def _bootstrap(task: Task, values: Float, seed: int) -> Bootstrap | None:
-    """Resampling of cases, or of groups of cases, with the same draws for every model of a task."""
-    names, cluster = np.unique(task.cluster, return_inverse=True)
-    if len(names) < 2:
-        return None
-    of_step = np.repeat(cluster, np.diff(task.test.offsets))
-    sums = np.column_stack([np.bincount(of_step, weights=column, minlength=len(names)) for column in values.T])
-    sizes = np.bincount(of_step, minlength=len(names)).astype(float)
-    return cluster_bootstrap(sums, sizes, rng=np.random.default_rng(seed), resamples=2000)
-
-
-def _ci(found: Bootstrap, at: int) -> dict[str, Any]:
-    interval = found.interval(at)
-    return {
-        "low": interval.low,
-        "high": interval.high,
-        "level": interval.level,
-        "method": interval.method,
-        "clusters": interval.clusters,
-    }
 
 
 def write_benchmark(record: dict[str, Any], folder: Path) -> None:
@@ -306,11 +289,9 @@ def calibration_rows(record: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def benchmark_markdown(record: dict[str, Any]) -> str:
     """The table as Markdown."""
-    lines = ["# Next-event benchmark", "", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
-    lines += ["| " + " | ".join(row) + " |" for row in benchmark_rows(record)]
+    lines = ["# Next-event benchmark", "", *table(HEAD, benchmark_rows(record))]
     if record["calibration"]:
-        lines += ["", f"## Calibration of {record['reference']}", ""]
-        lines += ["| " + " | ".join(CALIBRATION_HEAD) + " |", "|" + "---|" * len(CALIBRATION_HEAD)]
-        lines += ["| " + " | ".join(row) + " |" for row in calibration_rows(record)]
-    lines += [f"\n- {e['log']}, {e['model']}: {e['error']}" for e in record["errors"]]
-    return "\n".join(lines) + "\n"
+        lines += [f"## Calibration of {record['reference']}", "", *table(CALIBRATION_HEAD, calibration_rows(record))]
+    for error in record["errors"]:
+        lines += [f"- {error['log']}, {error['model']}: {error['error']}", ""]
+    return "\n".join(lines)

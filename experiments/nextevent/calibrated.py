@@ -11,23 +11,21 @@ import numpy.typing as npt
 
 from experiments import metrics
 from experiments.arm_report import bins_json
-from experiments.intervals import cluster_bootstrap
+from experiments.nextevent.resampling import bootstrap
 from experiments.nextevent.tasks import Task
 from sherpa.estimators.abstention import Utility
 from sherpa.estimators.calibration import Isotonic
 from sherpa.estimators.conformal import ALARM, ConformalSets, drift, per_case
 from sherpa.estimators.heldout import HeldOut, held_out, join, predictions
+from sherpa.estimators.live import LEVEL, WINDOW
 from sherpa.estimators.registry import Model
 from sherpa.eventlog import EventLog, concatenate
 from sherpa.instants import NO_INSTANT
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
-WINDOW = 2000
-"""Latest held-out predictions that calibration is kept up with."""
 LOOKS = 100
 GATE = 0.75
-LEVEL = 0.9
 
 
 def calibration_report(task: Task, make: Callable[[], Model], *, seed: int = 0) -> dict[str, Any]:
@@ -56,10 +54,10 @@ Said = tuple[HeldOut, Float, npt.NDArray[np.bool_], Float]
 def _once(task: Task, make: Callable[[], Model], past: HeldOut) -> Said:
     model = make()
     model.fit(task.train)
-    found = predictions(model, task.test)
+    rows = model.predict_proba(task.test)
+    found = predictions(model, task.test, rows=rows)
     sets = ConformalSets.fit(past.p_target, LEVEL)
-    sizes = _sizes(model, task.test, sets)
-    return found, Isotonic.fit(past.p_top, past.hit)(found.p_top), sets.covers(found.p_target), sizes
+    return found, Isotonic.fit(past.p_top, past.hit)(found.p_top), sets.covers(found.p_target), _sizes(rows, sets)
 
 
 def _kept_up(task: Task, make: Callable[[], Model], past: HeldOut) -> Said:
@@ -69,7 +67,7 @@ def _kept_up(task: Task, make: Callable[[], Model], past: HeldOut) -> Said:
     timed = not (test.instants == NO_INSTANT).any()
     ends = test.instants[test.offsets[1:] - 1]
     order = np.argsort(test.instants, kind="stable") if timed else np.arange(test.events)
-    case_of = np.repeat(np.arange(len(test)), np.diff(test.offsets))
+    case_of = test.case_of
     parts: list[HeldOut] = []
     confidence, covered = np.zeros(test.events), np.zeros(test.events, dtype=bool)
     sizes = np.zeros(test.events)
@@ -86,12 +84,13 @@ def _kept_up(task: Task, make: Callable[[], Model], past: HeldOut) -> Said:
         touched = np.unique(case_of[chunk])
         part = test.subset(touched)
         steps = np.flatnonzero(np.isin(_rows(test, touched), chunk))
-        found = predictions(model, part).take(steps)
+        rows = model.predict_proba(part)
+        found = predictions(model, part, rows=rows).take(steps)
         place = _rows(test, touched)[steps]
         parts.append(found)
         confidence[place] = Isotonic.fit(history.p_top, history.hit)(found.p_top)
         covered[place] = sets.covers(found.p_target)
-        sizes[place] = _sizes(model, part, sets)[steps]
+        sizes[place] = _sizes(rows[steps], sets)
     return _in_order(parts, order), confidence, covered, sizes
 
 
@@ -108,8 +107,8 @@ def _in_order(parts: list[HeldOut], order: Int) -> HeldOut:
     return join(parts).take(np.argsort(place))
 
 
-def _sizes(model: Model, log: EventLog, sets: ConformalSets) -> Float:
-    return np.asarray(sets.sets(model.predict_proba(log)).sum(axis=1), dtype=float)
+def _sizes(rows: Float, sets: ConformalSets) -> Float:
+    return np.asarray(sets.sets(rows).sum(axis=1), dtype=float)
 
 
 def _describe(
@@ -159,17 +158,5 @@ def _describe(
 
 
 def _interval(task: Task, numerators: Float, denominators: Float, seed: int) -> dict[str, Any] | None:
-    names, cluster = np.unique(task.cluster, return_inverse=True)
-    of_step = np.repeat(cluster, np.diff(task.test.offsets))
-    below = np.bincount(of_step, weights=denominators, minlength=len(names))
-    if len(names) < 2 or below.sum() == 0:
-        return None
-    above = np.bincount(of_step, weights=numerators, minlength=len(names))
-    found = cluster_bootstrap(above, below, rng=np.random.default_rng(seed), resamples=2000).interval(0)
-    return {
-        "low": found.low,
-        "high": found.high,
-        "level": found.level,
-        "method": found.method,
-        "clusters": found.clusters,
-    }
+    found = bootstrap(task, numerators, denominators, seed=seed)
+    return None if found is None else found.interval(0).to_json()

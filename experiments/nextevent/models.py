@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from baselines.blended import make_model
 from baselines.predictor import Predictor
+from baselines.registry import NAMED
 from sherpa.config import EngineConfig
-from sherpa.estimators.registry import ESTIMATORS
 from sherpa.eventlog import EventLog
 
 Float = npt.NDArray[np.float64]
@@ -39,7 +41,7 @@ class Ranked:
         self._predictor: Predictor | None = None
 
     def fit(self, log: EventLog) -> Ranked:
-        self.vocabulary = tuple(log.vocabulary[code] for code in np.unique(log.codes).tolist())
+        self.vocabulary = log.occurring
         self._predictor = self._make()
         self._predictor.learn(ended(log))
         return self
@@ -87,28 +89,10 @@ def _majority(_: int) -> Model:
     return Ranked(GlobalMajority)
 
 
-def _learned(kind: Any) -> Callable[[int], Model]:
-    def make(_: int) -> Model:
-        from baselines.learned import LearnedModel
-
-        return LearnedModel(kind)
-
-    return make
-
-
-def _recurrent(_: int) -> Model:
-    from baselines.recurrent import RecurrentModel
-
-    return RecurrentModel()
-
-
 MODELS: dict[str, Callable[[int], Model]] = {
     "global-majority": _majority,
     "longest-suffix": _published,
-    **{name: cast("Callable[[int], Model]", make) for name, make in ESTIMATORS.items()},
-    "logistic-regression": _learned("logistic-regression"),
-    "gradient-boosting": _learned("gradient-boosting"),
-    "recurrent": _recurrent,
+    **{name: partial(make_model, name) for name in NAMED},
 }
 DEFAULT = "auto"
 """What the others are compared with."""

@@ -29,7 +29,7 @@ def outcome_report(task: Task) -> list[dict[str, Any]]:
     model = OutcomeModel().fit(task.train)
     p = model.predict(test)
     sizes = np.diff(test.offsets)
-    good = (test.terminal == SUCCESS)[np.repeat(np.arange(len(test)), sizes)]
+    good = (test.terminal == SUCCESS)[test.case_of]
     place = np.concatenate([np.arange(n) / n for n in sizes.tolist()])
     quarter = np.minimum((place * len(QUARTERS)).astype(int), len(QUARTERS) - 1)
     rows = []

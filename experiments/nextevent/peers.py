@@ -40,7 +40,7 @@ def run_peer(name: str, task: Task, python: Path | None, order: int) -> Cell:
     adapter = ADAPTERS / f"run_{name}.py"
     if name not in PEERS or not adapter.is_file():
         raise ConfigError(f"peer {name!r} is unknown; choose of {', '.join(PEERS)}")
-    vocabulary = tuple(task.train.vocabulary[code] for code in np.unique(task.train.codes).tolist())
+    vocabulary = task.train.occurring
     with tempfile.TemporaryDirectory(prefix="sherpa-") as folder:
         given, answer = Path(folder) / "task.json", Path(folder) / "answer.npz"
         document = {

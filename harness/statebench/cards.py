@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from harness.statebench.policies import Rule, read_policies
 from harness.statebench.redaction import Redactor
-from harness.statebench.trajectories import SOFT_FAILURES, Call, Trajectory
+from harness.statebench.trajectories import POLICY_TOOL, SOFT_FAILURES, Call, Trajectory
 
 CardKind = Literal["trajectory", "policy"]
 BUDGET = 150
@@ -155,7 +155,7 @@ def _reason(call: Call) -> str:
 
 def _policy_cards(domain: str, topic: str, rules: Sequence[Rule], redactor: Redactor) -> Iterator[Card]:
     """A policy in as few cards as the budget allows; a line is never cut unless it alone is too long."""
-    head = f"Policy '{topic}' of {domain}, as get_policies gave it:"
+    head = f"Policy '{topic}' of {domain}, as {POLICY_TOOL} gave it:"
     room = BUDGET * _PER_TOKEN - len(head) - 1
     page: list[tuple[Rule, str]] = []
     number = 0
@@ -180,5 +180,5 @@ def _policy_card(domain: str, topic: str, head: str, page: Sequence[tuple[Rule, 
         words=f"{topic} policy {body}",
         path=(),
         support=len(places),
-        provenance=tuple((place, "get_policies.result") for place in places),
+        provenance=tuple((place, f"{POLICY_TOOL}.result") for place in places),
     )

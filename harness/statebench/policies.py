@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.statebench.trajectories import Call, Trajectory
-
-_POLICY_TOOL = "get_policies"
+from harness.statebench.trajectories import POLICY_TOOL, Call, Trajectory
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ def read_policies(runs: Iterable[Trajectory]) -> dict[str, list[Rule]]:
     for run in runs:
         for call in run.calls:
             topic = call.arguments.get("topic")
-            if call.tool == _POLICY_TOOL and isinstance(topic, str) and isinstance(call.result, dict):
+            if call.tool == POLICY_TOOL and isinstance(topic, str) and isinstance(call.result, dict):
                 if call.kind == "error":
                     continue
                 circumstances = ", ".join(_circumstances(call))

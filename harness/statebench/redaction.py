@@ -63,7 +63,7 @@ class Redactor:
     """
 
     values: dict[str, Sort] = field(default_factory=dict)
-    _pattern: re.Pattern[str] | None = None
+    _known: tuple[re.Pattern[str], dict[str, Sort]] | None = None
 
     def collect(self, runs: Iterable[Trajectory]) -> Redactor:
         """Take in every value of the runs; returns self."""
@@ -73,7 +73,7 @@ class Redactor:
                     self._add(value, sort)
                 for value, sort in _sensitive(call.result):
                     self._add(value, sort)
-        self._pattern = None
+        self._known = None
         return self
 
     def _add(self, value: str, sort: Sort) -> None:
@@ -99,13 +99,14 @@ class Redactor:
                 text = form.sub(MASKS[sort], text)
         if not self.values:
             return text
-        if self._pattern is None:
+        if self._known is None:
             # Longer values first, so that none hides a part of another.
             ordered = sorted(self.values, key=lambda v: (-len(v), v))
             joined = "|".join(re.escape(value) for value in ordered)
-            self._pattern = re.compile(rf"(?<!{_EDGE})(?:{joined})(?!{_EDGE})", re.IGNORECASE)
-        lower = {value.lower(): sort for value, sort in self.values.items()}
-        return self._pattern.sub(lambda found: MASKS[lower[found[0].lower()]], text)
+            pattern = re.compile(rf"(?<!{_EDGE})(?:{joined})(?!{_EDGE})", re.IGNORECASE)
+            self._known = pattern, {value.lower(): sort for value, sort in self.values.items()}
+        pattern, sorts = self._known
+        return pattern.sub(lambda found: MASKS[sorts[found[0].lower()]], text)
 
     def leaks(self, text: str) -> list[tuple[Sort, str]]:
         """Every value and form that stands in a text, sorted; amounts are no leak.

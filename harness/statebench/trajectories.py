@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +17,12 @@ import msgspec
 
 from sherpa.collation import collation_key
 from sherpa.errors import SourceError
+from sherpa.sources.statebench import read_conversation, tool_calls
 
 Kind = Literal["ok", "preview", "empty", "rejected", "error", "negative"]
 SOFT_FAILURES: frozenset[Kind] = frozenset({"rejected", "error"})
 """Kinds by which a tool refuses what it was asked."""
+POLICY_TOOL = "get_policies"
 
 
 @dataclass(frozen=True)
@@ -131,11 +134,7 @@ class Trajectory:
     @cached_property
     def sequence(self) -> tuple[str, ...]:
         """Tokens of the calls, repeats in a row once."""
-        found: list[str] = []
-        for call in self.calls:
-            if not found or found[-1] != call.token:
-                found.append(call.token)
-        return tuple(found)
+        return tuple(token for token, _ in groupby(call.token for call in self.calls))
 
     @cached_property
     def tools(self) -> frozenset[str]:
@@ -145,7 +144,7 @@ class Trajectory:
     @cached_property
     def topics(self) -> frozenset[str]:
         """Policies that were looked up."""
-        named = (call.arguments.get("topic") for call in self.calls if call.tool == "get_policies")
+        named = (call.arguments.get("topic") for call in self.calls if call.tool == POLICY_TOOL)
         return frozenset(topic for topic in named if isinstance(topic, str))
 
     @cached_property
@@ -182,20 +181,11 @@ def read_trajectories(folder: Path) -> Iterator[Trajectory]:
 
 
 def _read(path: Path, domain: str, place: int) -> Trajectory:
-    try:
-        document = msgspec.json.decode(path.read_bytes())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
-        raise SourceError(f"broken JSON: {error}", file=path) from None
     # Nothing but the conversation is looked at, whatever else a file may hold.
-    conversation = document.get("conversation") if isinstance(document, dict) else None
-    if not isinstance(conversation, list):
-        raise SourceError("is not a run", file=path, field="conversation")
     system, user, answers, calls = "", [], [], []
     made: set[bytes] = set()
     turn = -1
-    for at, message in enumerate(conversation):
-        if not isinstance(message, dict):
-            raise SourceError("a message must be an object", file=path, field=f"conversation[{at}]")
+    for at, message in enumerate(read_conversation(path, "a run")):
         content = message.get("content")
         said = content if isinstance(content, str) else ""
         role = message.get("role")
@@ -206,19 +196,10 @@ def _read(path: Path, domain: str, place: int) -> Trajectory:
         elif role == "assistant":
             turn += 1
             answers.append(said)
-            for call in _calls(message, path, at):
-                key = msgspec.json.encode([call["name"], call["arguments"]], order="sorted")
-                calls.append(Call(call["name"], call["arguments"], call.get("result"), turn, key in made))
+            for call in tool_calls(message, path, at):
+                given = call.get("arguments")
+                arguments = given if isinstance(given, dict) else {}
+                key = msgspec.json.encode([call["name"], arguments], order="sorted")
+                calls.append(Call(call["name"], arguments, call.get("result"), turn, key in made))
                 made.add(key)
     return Trajectory(domain, place, system, tuple(user), tuple(answers), tuple(calls))
-
-
-def _calls(message: dict[str, Any], path: Path, at: int) -> Iterator[dict[str, Any]]:
-    given = message.get("tool_calls") or []
-    if not isinstance(given, list):
-        raise SourceError("must be a list", file=path, field=f"conversation[{at}].tool_calls")
-    for call in given:
-        if not isinstance(call, dict) or not isinstance(call.get("name"), str) or not call["name"]:
-            raise SourceError("a tool call needs a name", file=path, field=f"conversation[{at}].tool_calls")
-        arguments = call.get("arguments")
-        yield {**call, "arguments": arguments if isinstance(arguments, dict) else {}}

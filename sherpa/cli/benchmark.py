@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sherpa.cli.context import BAD_INPUT, DONE, INTERRUPTED, guarded, settings
+from sherpa.cli.context import BAD_INPUT, DONE, INTERRUPTED, Json, guarded, settings
 from sherpa.cli.experiment import FieldFlags, watching
 from sherpa.cli.groups import grouped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 _SPLITS = ("by-start", "temporal", "unseen-group")
 _USUAL = ("global-majority", "longest-suffix", "kneser-ney", "witten-bell", "ppm-c", "mixture", "auto")
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sherpa.memory import ProceduralMemory
 
 DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 _FILE_WIDTH = 200
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from sherpa.cli.context import BAD_INPUT, DONE, INTERRUPTED, MISSED, Settings, guarded, settings
+from sherpa.cli.context import BAD_INPUT, DONE, INTERRUPTED, MISSED, Json, Settings, guarded, settings
 from sherpa.cli.groups import grouped
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from experiments.dataset import ImportOptions
     from experiments.validation import Protocol, Thresholds
 
-Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 Format = Literal["auto", "json", "jsonl", "csv", "xes", "statebench"]
 FORMATS = ("auto", "json", "jsonl", "csv", "xes", "statebench")
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from sherpa import __version__
-from sherpa.cli.context import DONE, MISSED, Settings, guarded, settings
-from sherpa.cli.experiment import FORMATS, FieldFlags, ImportFlags, Json, ProtocolFlags, watching
+from sherpa.cli.context import DONE, MISSED, Json, Settings, guarded, settings
+from sherpa.cli.experiment import FORMATS, FieldFlags, ImportFlags, ProtocolFlags, watching
 from sherpa.cli.groups import grouped
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from sherpa.cli.context import INTERRUPTED, Settings, guarded, settings
+from sherpa.cli.context import INTERRUPTED, Json, Settings, guarded, settings
 from sherpa.cli.experiment import watching
 from sherpa.cli.groups import grouped
 from sherpa.errors import ConfigError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sherpa.sources.openclaw import Mapping, ReadOptions, Session, Taxonomy
 
-Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 Place = Annotated[
     Path | None,
     typer.Option(
@@ -175,11 +174,10 @@ def simulate(
 
 def _draw_simulation(console: Console, record: dict[str, Any]) -> None:
     from sherpa.cli.tables import pairs, share, table
+    from sherpa.sources.openclaw.lines import Losses
 
     advisory = record["advisory"]
-    lost = sum(
-        record["losses"].get(k, 0) for k in ("malformed", "truncatedTail", "oversized", "notAnObject", "undecodable")
-    )
+    lost = sum(record["losses"].get(kind, 0) for kind in Losses.LOSING)
     pairs(
         console,
         "Replay",

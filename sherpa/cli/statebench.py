@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sherpa.cli.context import guarded, settings
+from sherpa.cli.context import Json, guarded, settings
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import typer
 from msgspec import UnsetType
 
-from sherpa.cli.context import guarded, settings
+from sherpa.cli.context import Json, guarded, settings
 from sherpa.errors import EventError, SourceError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 File = Annotated[Path | None, typer.Argument(help="JSON file; standard input when omitted.", show_default=False)]
 CaseId = Annotated[str, typer.Option("--case-id", help="Case to ask about, for instance session:42.")]
-Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 MODES = ("successful", "failed", "any")
 
 

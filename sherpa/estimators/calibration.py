@@ -11,7 +11,8 @@ import numpy.typing as npt
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
-_FEWEST = 20
+FEWEST = 20
+"""Held-out predictions that calibration needs."""
 _COLDEST, _HOTTEST = 0.25, 4.0
 
 
@@ -36,7 +37,7 @@ class Isotonic:
     @classmethod
     def fit(cls, said: Float, hits: Bool) -> Isotonic:
         """Fit to held-out predictions; with fewer than 20 of them, say what the model says."""
-        if len(said) < _FEWEST:
+        if len(said) < FEWEST:
             return cls(np.array([0.0, 1.0]), np.array([0.0, 1.0]), len(said))
         from sklearn.isotonic import IsotonicRegression
 
@@ -64,7 +65,7 @@ class Temperature:
     @classmethod
     def fit(cls, rows: Float, wanted: Int) -> Temperature:
         """The temperature with the least log loss on held-out distributions, between 1/4 and 4."""
-        if len(rows) < _FEWEST:
+        if len(rows) < FEWEST:
             return cls()
         from scipy.optimize import minimize_scalar
 

@@ -176,7 +176,7 @@ class Contexts:
 
     def __init__(self, log: EventLog, max_order: int, merge: Mapping[str, str] | None = None) -> None:
         # A type that occurs in no case was not learned, whatever the vocabulary of a larger log says.
-        self.vocabulary = tuple(log.vocabulary[code] for code in np.unique(log.codes).tolist())
+        self.vocabulary = log.occurring
         self.width = len(self.vocabulary) + 2
         self.max_order = max_order
         self._class = _classes(self.vocabulary, merge or {})

@@ -55,10 +55,16 @@ class HeldOut(NamedTuple):
         return self if len(self.when) <= steps else self.take(np.sort(np.argsort(self.when, kind="stable")[-steps:]))
 
 
-def predictions(model: Model, log: EventLog, *, first_case: int = 0) -> HeldOut:
-    """What a fitted model says about a log that it did not learn."""
+def predictions(model: Model, log: EventLog, *, first_case: int = 0, rows: Float | None = None) -> HeldOut:
+    """What a fitted model says about a log that it did not learn.
+
+    Parameters
+    ----------
+    rows : float array, optional
+        Its distributions (`predict_proba`), where they are known already.
+    """
     asked = after(targets(log, model.vocabulary), 1)
-    rows = model.ask(asked)
+    rows = model.ask(asked) if rows is None else rows
     wanted = classes_of(asked, model.vocabulary)
     own = rows[np.arange(len(wanted)), wanted]
     # A case of n events has n steps, of which the last two turn out with its last event.

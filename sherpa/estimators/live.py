@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sherpa.collation import collation_key
-from sherpa.estimators.calibration import Isotonic
+from sherpa.estimators.calibration import FEWEST, Isotonic
 from sherpa.estimators.conformal import ConformalSets
 from sherpa.estimators.contexts import next_target
 from sherpa.estimators.heldout import held_out
@@ -17,8 +17,8 @@ from sherpa.eventlog import EventLog
 from sherpa.queries import END
 
 WINDOW = 2000
+"""Latest held-out predictions that calibration is kept up with."""
 LEVEL = 0.9
-_FEWEST = 20
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class LiveEstimator:
         self._model = make(order)
         self._model.fit(log)
         past = held_out(log, lambda: make(order)).last(WINDOW)
-        self._enough = len(past.hit) >= _FEWEST
+        self._enough = len(past.hit) >= FEWEST
         self._held_out = len(past.hit)
         self._isotonic = Isotonic.fit(past.p_top, past.hit)
         self._sets = ConformalSets.fit(past.p_target, LEVEL)

@@ -29,7 +29,7 @@ def learn_merge(log: EventLog, *, level: float = LEVEL, min_support: int = MIN_S
     dict
         Type to name of its class, the first type of it in code-point order; types that stay alone are left out.
     """
-    vocabulary = tuple(log.vocabulary[code] for code in np.unique(log.codes).tolist())
+    vocabulary = log.occurring
     if len(vocabulary) < 2:
         return {}
     follow, ended = _tables(log, vocabulary)
@@ -72,7 +72,7 @@ def _tables(log: EventLog, vocabulary: tuple[str, ...]) -> tuple[Float, Float]:
     inside = last < size
     follow = np.zeros((size, size + 1))
     np.add.at(follow, (last[inside], np.minimum(classes_of(found, vocabulary), size)[inside]), 1)
-    case = np.repeat(np.arange(len(log)), np.diff(log.offsets))
+    case = log.case_of
     code = found.stream[found.place[found.stream[found.place] != size]]
     held = np.unique(case * size + code)
     ended = np.zeros((size, len(OUTCOMES)))

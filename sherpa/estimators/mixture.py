@@ -69,10 +69,14 @@ class Mixture:
         """Learn a log, its cases in order of time; returns self."""
         if self.weighting != "equal":
             self.weights = self._weigh(log)
+        self._learn(log)
+        return self
+
+    def _learn(self, log: EventLog) -> None:
+        """Fit the members, which share the contexts of the log."""
         contexts = Contexts(log, max(s.order for s in self.settings))
         for model in self.models:
             model.fit(log, contexts)
-        return self
 
     def _weigh(self, log: EventLog) -> Float:
         cut = len(log) - int(len(log) * self._held_out)

@@ -11,7 +11,6 @@ from sherpa.eventlog import EventLog
 from sherpa.terminal import FAILURE, SUCCESS
 
 Float = npt.NDArray[np.float64]
-Int = npt.NDArray[np.int64]
 STRENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 _SLICE = 0.2
 
@@ -46,7 +45,7 @@ class OutcomeModel:
         if last:
             past, latest = log.subset(known[:-last]), log.subset(known[-last:])
             self._count(past)
-            ends = (latest.terminal == SUCCESS)[self._cases(latest)]
+            ends = (latest.terminal == SUCCESS)[latest.case_of]
             scores = {s: float(((self._predict(latest, s) - ends) ** 2).mean()) for s in STRENGTHS}
             self.strength = min(STRENGTHS, key=lambda s: scores[s])
         self._count(log.subset(known))
@@ -87,10 +86,6 @@ class OutcomeModel:
             if len(total):
                 p = np.where(known, (good[at] + strength * p) / (total[at] + strength), p)
         return p
-
-    @staticmethod
-    def _cases(log: EventLog) -> Int:
-        return np.repeat(np.arange(len(log)), np.diff(log.offsets))
 
 
 def _prefixes(log: EventLog, contexts: Contexts) -> Targets:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from sherpa.estimators.blended import BlendedModel, Settings
-from sherpa.estimators.contexts import Contexts
 from sherpa.estimators.mixture import Mixture, best_weights, experts, trial
 from sherpa.estimators.smoothing import Smoothing
 from sherpa.eventlog import EventLog
@@ -84,7 +83,7 @@ def choose(log: EventLog, *, orders: Sequence[int] = (2, 3, 4, 5), held_out: flo
     trials = []
     for order in orders:
         columns = np.column_stack([given[s] for s in mixtures[order]])
-        # The weights are fitted to the slice they are judged on; with four weights and thousands of events that
+        # The weights are fitted to the slice they are judged on; with seven weights and thousands of events that
         # flatters the mixture by next to nothing, and the best single model is among its members.
         weights = best_weights(columns)
         trials.append(Trial(f"mixture({order})", mixtures[order], _bits(columns @ weights), tuple(weights.tolist())))
@@ -116,7 +115,5 @@ class AutoModel(Mixture):
         self.settings = chosen.settings
         self.models = [BlendedModel(s) for s in chosen.settings]
         self.weights = np.array(chosen.weights)
-        contexts = Contexts(log, max(s.order for s in chosen.settings))
-        for model in self.models:
-            model.fit(log, contexts)
+        self._learn(log)
         return self

@@ -6,7 +6,7 @@ and so does whether the task was solved: the files do not say it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,37 +42,59 @@ def read_trajectories(folder: Path) -> Iterator[Trajectory]:
     if not files:
         raise SourceError("holds no trajectories (.json files)", file=folder)
     for path in files:
-        try:
-            document = msgspec.json.decode(path.read_bytes())
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
-            raise SourceError(f"broken JSON: {error}", file=path) from None
-        conversation = document.get("conversation") if isinstance(document, dict) else None
-        if not isinstance(conversation, list):
-            raise SourceError("is not a trajectory", file=path, field="conversation")
-        yield Trajectory(
-            path.parent.name, path.stem, (*_steps(conversation, path), ("task.ended", "system", "unknown"))
-        )
+        steps = _steps(read_conversation(path), path)
+        yield Trajectory(path.parent.name, path.stem, (*steps, ("task.ended", "system", "unknown")))
 
 
-def _steps(conversation: list[Any], path: Path) -> Iterator[tuple[str, str, str]]:
-    asked = False
+def read_conversation(path: Path, what: str = "a trajectory") -> Iterator[dict[str, Any]]:
+    """The messages of a file, in order; nothing else in it is looked at.
+
+    Raises
+    ------
+    SourceError
+        If the file has no conversation, or a message is not an object.
+    """
+    try:
+        document = msgspec.json.decode(path.read_bytes())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
+        raise SourceError(f"broken JSON: {error}", file=path) from None
+    conversation = document.get("conversation") if isinstance(document, dict) else None
+    if not isinstance(conversation, list):
+        raise SourceError(f"is not {what}", file=path, field="conversation")
     for at, message in enumerate(conversation):
         if not isinstance(message, dict):
             raise SourceError("a message must be an object", file=path, field=f"conversation[{at}]")
+        yield message
+
+
+def tool_calls(message: dict[str, Any], path: Path, at: int) -> Iterator[dict[str, Any]]:
+    """The tool calls of the message at a place of a conversation; each has a name.
+
+    Raises
+    ------
+    SourceError
+        If they are no list of calls.
+    """
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise SourceError("must be a list", file=path, field=f"conversation[{at}].tool_calls")
+    for call in calls:
+        if not isinstance(call, dict) or not isinstance(call.get("name"), str) or not call["name"]:
+            raise SourceError("a tool call needs a name", file=path, field=f"conversation[{at}].tool_calls")
+        yield call
+
+
+def _steps(conversation: Iterable[dict[str, Any]], path: Path) -> Iterator[tuple[str, str, str]]:
+    asked = False
+    for at, message in enumerate(conversation):
         role = message.get("role")
         if role == "user":
             yield ("message.user" if asked else "task.requested"), "user", "unknown"
             asked = True
         elif role == "assistant":
-            calls = message.get("tool_calls") or []
-            if not isinstance(calls, list):
-                raise SourceError("must be a list", file=path, field=f"conversation[{at}].tool_calls")
-            for call in calls:
-                name = call.get("name") if isinstance(call, dict) else None
-                if not isinstance(name, str) or not name:
-                    raise SourceError("a tool call needs a name", file=path, field=f"conversation[{at}].tool_calls")
+            for call in tool_calls(message, path, at):
                 result = call.get("result")
                 failed = isinstance(result, dict) and bool(result.get("error") or result.get("errors"))
-                yield f"tool.{name}", "agent", "failure" if failed else "success"
+                yield f"tool.{call['name']}", "agent", "failure" if failed else "success"
             if message.get("content"):
                 yield "message.assistant", "agent", "unknown"

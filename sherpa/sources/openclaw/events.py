@@ -129,6 +129,13 @@ class Router:
             step.tool.name if step.tool else None,
         )
 
+    def marker(
+        self, step: Step, part: str, case_id: str, kind: str, outcome: Outcome, labels: tuple[str, ...]
+    ) -> Mapped:
+        """An event that a step brings with it, but that is none of its own: a case begins or ends there."""
+        row = self.id_of(step.row, part)
+        return Mapped(row, case_id, kind, step.instant, "system", outcome, labels, {}, {}, "", None)
+
     def id_of(self, row: str, part: str) -> str:
         return f"oc:{self.session.name}:{row}:{part}" if part else f"oc:{self.session.name}:{row}"
 
@@ -163,19 +170,8 @@ class _ByTask(Router):
 
     def _boundary(self, boundary: Boundary, step: Step) -> Mapped:
         outcome = _outcome({"task.completed": "success", "task.failed": "failure"}.get(boundary.type, ""))
-        return Mapped(
-            self.id_of(step.row, f"{boundary.type}-{boundary.reason}"),
-            boundary.case_id,
-            boundary.type,
-            step.instant,
-            "system",
-            outcome,
-            boundary.labels,
-            {},
-            {},
-            "",
-            None,
-        )
+        part = f"{boundary.type}-{boundary.reason}"
+        return self.marker(step, part, boundary.case_id, boundary.type, outcome, boundary.labels)
 
 
 @dataclass
@@ -211,19 +207,7 @@ class _ByRun(Router):
         if self.case_id and self._last is not None:
             outcome: Outcome = "failure" if self._stop in _FAILED else "unknown"
             labels = (f"stop:{self._stop}",) if self._stop else ()
-            yield Mapped(
-                self.id_of(self._last.row, "run.ended"),
-                self.case_id,
-                "run.ended",
-                self._last.instant,
-                "system",
-                outcome,
-                labels,
-                {},
-                {},
-                "",
-                None,
-            )
+            yield self.marker(self._last, "run.ended", self.case_id, "run.ended", outcome, labels)
         self.case_id, self._worked, self._stop, self._last = "", False, "", None
 
     def finish(self) -> Iterator[Mapped]:

@@ -13,6 +13,7 @@ from sherpa.event import Event
 from sherpa.memory import ProceduralMemory
 from sherpa.sources.openclaw.events import Mapping, Router
 from sherpa.sources.openclaw.files import find_files
+from sherpa.sources.openclaw.lines import Losses
 from sherpa.sources.openclaw.replay import Replay
 from sherpa.sources.openclaw.sessions import Cursor, Installation, ReadOptions, Session
 from sherpa.sources.openclaw.steps import Counts
@@ -34,7 +35,7 @@ class Imported:
     present: int = 0
     interrupted: bool = False
     counts: Counts = field(default_factory=Counts)
-    losses: dict[str, int] = field(default_factory=dict)
+    losses: Losses = field(default_factory=Losses)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -47,7 +48,7 @@ class Imported:
             "stored": self.stored,
             "alreadyPresent": self.present,
             "counts": self.counts.to_json(),
-            "losses": dict(sorted(self.losses.items())),
+            "losses": dict(sorted(self.losses.counts.items())),
             "skipped": [{"path": path, "reason": reason} for path, reason in self.skipped],
             "warnings": self.warnings,
         }
@@ -97,8 +98,7 @@ def _batches(
                 batch = []
         done.sessions += 1
         done.counts.add(session.counts)
-        for kind, number in session.losses.counts.items():
-            done.losses[kind] = done.losses.get(kind, 0) + number
+        done.losses.add(session.losses)
     if batch:
         yield batch
 

@@ -17,7 +17,8 @@ _REJOIN_BYTES = 2**20
 _SHOWN = 5
 _BLANK = b" \t\r\n\0"
 _BOM = b"\xef\xbb\xbf"
-_BROKEN = (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError)
+BROKEN = (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError)
+"""What a strict decoder raises."""
 T = TypeVar("T")
 
 
@@ -98,7 +99,7 @@ class LineReader(Generic[T]):
                 # Nearly every line ends here.
                 try:
                     row = decode(line)
-                except _BROKEN:
+                except BROKEN:
                     pass
                 else:
                     yield line, row
@@ -192,7 +193,7 @@ class LineReader(Generic[T]):
             clean = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
             try:
                 row = self._decoder.decode(clean)
-            except _BROKEN:
+            except BROKEN:
                 return
             whole = at == 0 and end == len(decoded)
             if whole and not quiet and not _is_json(text):
@@ -209,6 +210,6 @@ _lenient = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 def _is_json(text: bytes) -> bool:
     try:
         msgspec.json.decode(text)
-    except _BROKEN:
+    except BROKEN:
         return False
     return True

@@ -16,7 +16,7 @@ from sherpa.instants import NANOS_PER_MS, NO_INSTANT
 from sherpa.sources.compressed import open_bytes
 from sherpa.sources.openclaw.database import AgentDatabase, Archive
 from sherpa.sources.openclaw.files import Kind, SourceFile
-from sherpa.sources.openclaw.lines import MAX_LINE, LineReader, Losses
+from sherpa.sources.openclaw.lines import BROKEN, MAX_LINE, LineReader, Losses
 from sherpa.sources.openclaw.rows import OUTLINES, instant_of
 from sherpa.sources.openclaw.tree import Tree
 
@@ -202,7 +202,7 @@ class StorePart(Part):
                 watch(len(text))
             try:
                 row = decoder.decode(text)
-            except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError):
+            except BROKEN:
                 repaired = LineReader(decoder, self.losses).one(text, seq)
                 if repaired is None:
                     continue

@@ -297,16 +297,11 @@ class Replay:
 
     def _begun(self, call: _Call) -> Step:
         call.told = True
-        return Step(
-            "tool",
-            self._now,
-            call.row,
-            f"call-{call.at}",
-            tool=call.tool,
-            phase="started",
-            labels=call.labels,
-            meta={"signature": call.tool.signature},
-        )
+        return self._tool(call.row, f"call-{call.at}", call.tool, "started", call.labels)
+
+    def _tool(self, row: str, part: str, tool: Tool, phase: str, labels: tuple[str, ...]) -> Step:
+        meta = {"signature": tool.signature}
+        return Step("tool", self._now, row, part, tool=tool, phase=phase, labels=labels, meta=meta)
 
     def _release_held(self, again: frozenset[str] | set[str] = frozenset()) -> list[Step]:
         """Tell the calls of a failed turn, unless the turn was tried again with the same ids."""
@@ -397,30 +392,20 @@ class Replay:
         counts.flagged_errors += message.is_error is True or message.is_error_snake is True
 
     def _ended(self, name: str, tool: Tool, labels: tuple[str, ...], verdict: Verdict, part: str) -> Step:
-        phase = verdict.phase
         extra = []
         if verdict.kind:
             extra.append(f"failure:{verdict.kind}")
         if verdict.nonzero:
             extra.append("exit:nonzero")
-            if self.options.nonzero_exit_fails and phase == "succeeded":
-                phase = "failed"
+            if self.options.nonzero_exit_fails and verdict.phase == "succeeded":
+                verdict = verdict._replace(phase="failed")
         if verdict.synthetic:
             extra.append("synthetic")
         if verdict.doubtful:
             extra.append("confidence:low")
-        outcome = {"succeeded": "success", "failed": "failure"}.get(phase, "unknown")
-        return Step(
-            "tool",
-            self._now,
-            name,
-            part,
-            outcome=outcome,
-            tool=tool,
-            phase=phase,
-            labels=(*labels, *extra),
-            meta={"signature": tool.signature},
-        )
+        step = self._tool(name, part, tool, verdict.phase, (*labels, *extra))
+        step.outcome = verdict.outcome
+        return step
 
     # -- work in the background --------------------------------------------------------------------------------
 
@@ -463,19 +448,7 @@ class Replay:
         lost = [call for frame in self._frames for call in frame if call.told and not call.given_up]
         for call in lost:
             call.given_up = True
-        return [
-            Step(
-                "tool",
-                self._now,
-                call.row,
-                f"unresolved-{call.at}",
-                tool=call.tool,
-                phase="unresolved",
-                labels=call.labels,
-                meta={"signature": call.tool.signature},
-            )
-            for call in lost
-        ]
+        return [self._tool(c.row, f"unresolved-{c.at}", c.tool, "unresolved", c.labels) for c in lost]
 
     def finish(self) -> list[Step]:
         """No more rows: what is still held is told."""

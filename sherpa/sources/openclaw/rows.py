@@ -53,26 +53,6 @@ class Message(msgspec.Struct, rename="camel"):
     cancelled: Any = None
 
 
-class Row(msgspec.Struct, rename="camel"):
-    """One row."""
-
-    type: Any = None
-    id: Any = None
-    parent_id: Any = UNSET
-    timestamp: Any = None
-    message: Message | list[Any] | str | int | float | bool | None = None
-    custom_type: Any = None
-    content: Raw = NOTHING
-    version: Any = None
-    cwd: Any = None
-    parent_session: Any = None
-    branched_from: Any = None
-    target_id: Any = None
-    append_parent_id: Any = None
-    append_mode: Any = None
-    reason: Any = None
-
-
 class Outline(msgspec.Struct, gc=False, rename="camel"):
     """What a first pass needs of a row: who it is, where it hangs and when it was written."""
 
@@ -83,6 +63,19 @@ class Outline(msgspec.Struct, gc=False, rename="camel"):
     target_id: Any = None
     append_parent_id: Any = None
     append_mode: Any = None
+
+
+class Row(Outline, gc=True, rename="camel"):
+    """One row. Fields that nobody looks at are here too: only what is decoded is known to be UTF-8."""
+
+    message: Message | list[Any] | str | int | float | bool | None = None
+    custom_type: Any = None
+    content: Raw = NOTHING
+    version: Any = None
+    cwd: Any = None
+    parent_session: Any = None
+    branched_from: Any = None
+    reason: Any = None
 
 
 class Block(msgspec.Struct, rename="camel"):
@@ -145,7 +138,7 @@ def arguments(block: Block) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def instant_of(row: Row | Outline) -> int:
+def instant_of(row: Outline) -> int:
     """When the row was written, in nanoseconds; `NO_INSTANT` if it does not say."""
     found = _instant(row.timestamp)
     if found == NO_INSTANT and isinstance(row, Row) and isinstance(row.message, Message):
@@ -175,6 +168,6 @@ def _millis(text: str) -> int:
     return (passed.days * 86_400 + passed.seconds) * 1000 + passed.microseconds // 1000
 
 
-def has_parent_key(row: Row | Outline) -> bool:
+def has_parent_key(row: Outline) -> bool:
     """Whether the row says what it hangs on, be it null."""
     return not isinstance(row.parent_id, UnsetType)

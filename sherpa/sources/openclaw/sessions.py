@@ -146,13 +146,12 @@ class Session:
             for number, (line, row, fallback) in enumerate(rows):
                 cursor.tree.add(row)
                 yield from replay.feed(row, line, abandoned=number in off, fallback=fallback)
-            if part is not self.parts[-1]:
-                cursor.abandoned += len(cursor.tree.abandoned())
-                cursor.tree = Tree()
             replay.counts.lines += part.lines
             self.losses.add(part.losses)
             cursor.position, cursor.generation = part.position, part.generation
             if part is not self.parts[-1]:
+                cursor.abandoned += len(cursor.tree.abandoned())
+                cursor.tree = Tree()
                 cursor.part, cursor.position, cursor.inside = cursor.part + 1, 0, False
         ended = self._ended()
         replay.counts.abandoned = cursor.abandoned + len(cursor.tree.abandoned())

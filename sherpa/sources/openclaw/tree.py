@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 
-from sherpa.sources.openclaw.rows import Outline, Row, has_parent_key
+from sherpa.sources.openclaw.rows import Outline, has_parent_key
 
 _CANONICAL = frozenset(
     {
@@ -76,7 +76,7 @@ class Tree:
         self._explicit = False
         self._branched = False
 
-    def add(self, row: Row | Outline) -> None:
+    def add(self, row: Outline) -> None:
         """The next row of the file."""
         number = len(self._parent)
         if row.type not in _CANONICAL:
@@ -112,7 +112,7 @@ class Tree:
         else:
             self._leaf, self._leaf_id = number, row.id
 
-    def _parent_of(self, row: Row | Outline) -> int:
+    def _parent_of(self, row: Outline) -> int:
         if not has_parent_key(row):
             return self._leaf
         if row.parent_id is None:
@@ -120,7 +120,7 @@ class Tree:
         known = self._places.get(row.parent_id)
         return self._leaf if known is None else known
 
-    def _navigate(self, row: Row | Outline) -> None:
+    def _navigate(self, row: Outline) -> None:
         self._explicit = self._branched = True
         if row.target_id is None:
             self._leaf, self._leaf_id = _ROOT, None
