@@ -12,9 +12,12 @@ import msgspec
 
 from experiments.files import write_whole
 from harness.statebench.cards import make_cards
+from harness.statebench.events import run_events
+from harness.statebench.parity import parity_cards
 from harness.statebench.redaction import Redactor
 from harness.statebench.trajectories import Trajectory, read_trajectories
 from sherpa.errors import SherpaError
+from sherpa.memory import ProceduralMemory
 
 SCHEMA_VERSION = 2
 """1 is the original's, whose cards carry task ids."""
@@ -29,13 +32,15 @@ def read_runs(folder: Path, max_per_domain: int | None = None) -> list[Trajector
     return [run for run in read_trajectories(folder) if max_per_domain is None or run.place < max_per_domain]
 
 
-def build(runs: Sequence[Trajectory]) -> dict[str, Any]:
+def build(runs: Sequence[Trajectory], *, parity: bool = False) -> dict[str, Any]:
     """The artefact of these runs. The same runs give the same artefact.
 
     Parameters
     ----------
     runs : sequence of Trajectory
         Sorted by domain.
+    parity : bool
+        Make the original's three kinds of cards instead, for comparison.
 
     Raises
     ------
@@ -44,7 +49,7 @@ def build(runs: Sequence[Trajectory]) -> dict[str, Any]:
     """
     redactor = Redactor().collect(runs)
     learnings: list[dict[str, Any]] = []
-    for card in make_cards(runs, redactor):
+    for card in (parity_cards if parity else make_cards)(runs, redactor):
         for field, text in (("text", card.text), ("words", card.words)):
             leaks = redactor.leaks(text)
             if leaks:
@@ -66,6 +71,12 @@ def build(runs: Sequence[Trajectory]) -> dict[str, Any]:
         },
         "learnings": learnings,
     }
+
+
+def write_store(runs: Sequence[Trajectory], root: Path) -> int:
+    """Keep the runs as a memory under a folder; returns the events added. What is there already is not added again."""
+    with ProceduralMemory(root) as memory:
+        return len(memory.ingest_batch([event for run in runs for event in run_events(run)]).events)
 
 
 def write_artefact(artefact: dict[str, Any], path: Path) -> None:

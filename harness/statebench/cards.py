@@ -9,10 +9,12 @@ from itertools import groupby
 from typing import Any, Literal
 
 from harness.statebench.policies import Rule, read_policies
+from harness.statebench.procedures import Followers, Procedure, read_procedures
 from harness.statebench.redaction import Redactor
 from harness.statebench.trajectories import POLICY_TOOL, SOFT_FAILURES, Call, Trajectory
 
-CardKind = Literal["trajectory", "policy"]
+CardKind = Literal["trajectory", "policy", "procedure", "domain-playbook", "sequence-recipe"]
+"""The last two are those of the original, made for comparison only."""
 BUDGET = 150
 """Tokens that a card may have: three of them stay within 450."""
 _PER_TOKEN = 4
@@ -39,6 +41,8 @@ class Card:
         What a query is compared with.
     path : tuple of str
         Tools in the order of their use, repeats in a row once; of a trajectory only.
+    topics : tuple of str
+        Policies that were read.
     support : int
         Runs it was seen in.
     provenance : tuple of (int, str)
@@ -51,6 +55,7 @@ class Card:
     text: str
     words: str
     path: tuple[str, ...]
+    topics: tuple[str, ...]
     support: int
     provenance: tuple[tuple[int, str], ...]
 
@@ -63,6 +68,7 @@ class Card:
             "text": self.text,
             "words": self.words,
             "path": list(self.path),
+            "topics": list(self.topics),
             "support": self.support,
             "tokens": tokens(self.text),
             "provenance": [{"run": run, "field": field} for run, field in self.provenance],
@@ -70,7 +76,7 @@ class Card:
 
 
 def make_cards(runs: Sequence[Trajectory], redactor: Redactor) -> Iterator[Card]:
-    """Cards of all runs: policies of a domain first, then its runs.
+    """Cards of all runs: policies of a domain first, then its procedures, then its runs.
 
     Parameters
     ----------
@@ -83,11 +89,13 @@ def make_cards(runs: Sequence[Trajectory], redactor: Redactor) -> Iterator[Card]
         members = list(group)
         for topic, rules in read_policies(members).items():
             yield from _policy_cards(domain, topic, rules, redactor)
+        for procedure in read_procedures(members):
+            yield _procedure_card(domain, procedure, len(members))
         for run in members:
             yield _trajectory_card(run, redactor)
 
 
-def _shorten(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """The text in one line, cut between words."""
     text = " ".join(text.split())
     if len(text) <= length:
@@ -96,26 +104,31 @@ def _shorten(text: str, length: int) -> str:
     return text[: cut if cut > 0 else length - 1].rstrip(" ,;:.-") + "…"
 
 
-def _trajectory_card(run: Trajectory, redactor: Redactor) -> Card:
-    opening = redactor.redact(run.opening)
-    parts = [
-        f'Observed {run.domain} run; its result was not checked. Request: "{_shorten(opening, _OPENING)}"',
-        f"Tool path: {_path(run.calls)}.",
-        *_remarks(run, redactor),
-    ]
+def _fit(parts: Iterable[str]) -> str:
+    """As many parts as the budget allows, the first ones first; one that does not fit is left out whole."""
     text = ""
     for part in parts:
-        # The request and the path come first; a remark that no longer fits is left out whole.
         longer = f"{text}\n{part}" if text else part
         if tokens(longer) <= BUDGET:
             text = longer
+    return text
+
+
+def _trajectory_card(run: Trajectory, redactor: Redactor) -> Card:
+    opening = redactor.redact(run.opening)
+    parts = [
+        f'Observed {run.domain} run; its result was not checked. Request: "{shorten(opening, _OPENING)}"',
+        f"Tool path: {_path(run.calls)}.",
+        *_remarks(run, redactor),
+    ]
     return Card(
         id=f"{run.domain}/run/{run.place:03d}",
         kind="trajectory",
         domain=run.domain,
-        text=text,
-        words=opening,
+        text=_fit(parts),
+        words=" ".join([opening, *(f"{tool} {redactor.redact(reason)}" for tool, reason in sorted(run.written))]),
         path=run.sequence,
+        topics=tuple(sorted(run.topics)),
         support=1,
         provenance=((run.place, "conversation"),),
     )
@@ -133,7 +146,7 @@ def _remarks(run: Trajectory, redactor: Redactor) -> Iterator[str]:
     refused = dict.fromkeys((call.token, _reason(call)) for call in run.calls if call.kind in SOFT_FAILURES)
     for token, reason in list(refused)[:2]:
         said = redactor.redact(reason)
-        yield f"Refused there: {token}" + (f' ("{_shorten(said, _REASON)}").' if said else ".")
+        yield f"Refused there: {token}" + (f' ("{shorten(said, _REASON)}").' if said else ".")
     if run.written:
         done = sorted(run.written)
         named = [f"{tool} ({redactor.redact(reason)})" if reason else tool for tool, reason in done]
@@ -160,7 +173,7 @@ def _policy_cards(domain: str, topic: str, rules: Sequence[Rule], redactor: Reda
     page: list[tuple[Rule, str]] = []
     number = 0
     for rule in rules:
-        line = _shorten(redactor.redact(rule.line(), amounts=False), room)
+        line = shorten(redactor.redact(rule.line(), amounts=False), room)
         if page and sum(len(text) + 1 for _, text in page) + len(line) > room:
             yield _policy_card(domain, topic, head, page, number)
             page, number = [], number + 1
@@ -179,6 +192,45 @@ def _policy_card(domain: str, topic: str, head: str, page: Sequence[tuple[Rule, 
         text=f"{head}\n{body}",
         words=f"{topic} policy {body}",
         path=(),
+        topics=(topic,),
         support=len(places),
         provenance=tuple((place, f"{POLICY_TOOL}.result") for place in places),
     )
+
+
+def _procedure_card(domain: str, procedure: Procedure, runs: int) -> Card:
+    step = procedure.step
+    head = f"Observed step {step} of {domain}: {procedure.times} calls in {len(procedure.runs)} of {runs} runs"
+    head += f", refused {_times(procedure.refused)} ({100 * procedure.refused / procedure.times:.0f} %)."
+    parts = [head, *_neighbours(procedure)]
+    return Card(
+        id=f"{domain}/procedure/{step}",
+        kind="procedure",
+        domain=domain,
+        text=_fit(parts),
+        words=f"{step} {' '.join(name for name, _ in (*procedure.before.steps[:3], *procedure.after.steps[:3]))}",
+        path=(),
+        topics=(),
+        support=len(procedure.runs),
+        provenance=tuple((place, "tool_calls") for place in procedure.runs),
+    )
+
+
+def _neighbours(procedure: Procedure) -> Iterator[str]:
+    if procedure.before.total:
+        yield f"Before it: {_often(procedure.before)}."
+    if procedure.after.total:
+        yield f"After it: {_often(procedure.after)}."
+    if procedure.after_refusal.total:
+        yield f"After a refusal: {_often(procedure.after_refusal)}."
+    if procedure.refused_runs:
+        yield f"In {procedure.recovered} of {procedure.refused_runs} runs with a refusal it went through later."
+
+
+def _often(followers: Followers, most: int = 3) -> str:
+    shown = (f"{name.removeprefix('tool.')} {times}" for name, times in followers.steps[:most])
+    return f"{', '.join(shown)} (of {followers.total})"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -9,11 +9,25 @@ from collections.abc import Sequence
 
 _WORD = re.compile(r"[a-z0-9]+")
 K1, B = 1.5, 0.75
+_FUNCTION_WORDS = frozenset(
+    _WORD.findall(
+        "a about after all also am an and any are as at back be because been before but by can could did do does "
+        "for from get give go got had has have he hello help her hi him his how i id if in into is it its just "
+        "know let like ll m make may me more my need no not now of on one or our out over please re s she should "
+        "since so some t take tell than thank thanks that the their them then there these they this to up us ve "
+        "want was we were what when where which while who why will with would you your"
+    )
+)
 
 
 def words(text: str) -> list[str]:
     """Words of a text: runs of letters and digits, lower case."""
     return _WORD.findall(text.lower())
+
+
+def content_words(found: Sequence[str]) -> list[str]:
+    """The words that say what a text is about, each once: no function words, no numbers, nothing with a digit."""
+    return [w for w in dict.fromkeys(found) if w not in _FUNCTION_WORDS and w.isalpha()]
 
 
 class BM25:

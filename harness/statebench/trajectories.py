@@ -73,12 +73,11 @@ class Call:
 
     @property
     def writes(self) -> bool:
-        """Whether it changed something: a tool that needs no confirmation but names a change, or a confirmed one."""
-        if self.kind in ("error", "rejected", "preview", "negative"):
-            return False
-        if isinstance(self.arguments.get("confirm"), bool):
-            return bool(self.arguments["confirm"])
-        return self.tool.startswith(_CHANGES)
+        """Whether it changed something: a tool whose name says so, that did not answer with a preview or a refusal.
+
+        The answer counts and not the argument: some calls without confirmation were carried out all the same.
+        """
+        return self.kind not in ("error", "rejected", "preview", "negative") and self.tool.startswith(_CHANGES)
 
 
 _CHANGES = (
@@ -150,7 +149,8 @@ class Trajectory:
     @cached_property
     def written(self) -> frozenset[tuple[str, str]]:
         """What was changed: (tool, reason that was given for it)."""
-        return frozenset((c.tool, str(c.arguments.get("reason", ""))) for c in self.calls if c.writes)
+        named = ((c, c.arguments.get("reason") or c.arguments.get("change_reason") or "") for c in self.calls)
+        return frozenset((c.tool, str(reason)) for c, reason in named if c.writes)
 
     @property
     def clean(self) -> bool:
@@ -161,6 +161,15 @@ class Trajectory:
 END_MARK = "[TASK_DONE]"
 
 
+def run_files(folder: Path) -> Iterator[tuple[str, int, Path]]:
+    """(domain, place, file) of every run under a folder of domains, by domain and file name."""
+    domains = sorted((p for p in folder.iterdir() if p.is_dir()), key=lambda p: p.name) if folder.is_dir() else []
+    for domain in domains:
+        files = sorted(domain.glob("*.json"), key=lambda p: collation_key(p.name))
+        for place, path in enumerate(files):
+            yield domain.name, place, path
+
+
 def read_trajectories(folder: Path) -> Iterator[Trajectory]:
     """Every run under a folder of domains, by domain and file name.
 
@@ -169,13 +178,10 @@ def read_trajectories(folder: Path) -> Iterator[Trajectory]:
     SourceError
         If a file is not a run, or there is none.
     """
-    domains = sorted((p for p in folder.iterdir() if p.is_dir()), key=lambda p: p.name) if folder.is_dir() else []
     found = 0
-    for domain in domains:
-        files = sorted(domain.glob("*.json"), key=lambda p: collation_key(p.name))
-        for place, path in enumerate(files):
-            found += 1
-            yield _read(path, domain.name, place)
+    for domain, place, path in run_files(folder):
+        found += 1
+        yield _read(path, domain, place)
     if not found:
         raise SourceError("holds no domains with runs (DOMAIN/NAME.json)", file=folder)
 
