@@ -25,7 +25,7 @@ from harness.statebench.lexical import BM25, content_words, words
 TOP_K = 3
 _MASK = re.compile(r"\[[a-z]+\]")
 _ASKS_FOR_POLICY = frozenset({"policy", "policies", "rule", "rules"})
-_OWN_WORDS = 2
+_SHARED_WORDS = 2
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Corpus:
         self.others = [card for card in learnings if card.kind != "trajectory"]
         self._runs = BM25([card.words for card in self.runs])
         self._others = BM25([card.words for card in self.others])
-        self._known = {word for card in learnings for word in card.words}
+        self._known = [frozenset(card.words) for card in learnings]
 
     def retrieve(self, query: str, top_k: int, *, without: int | None = None) -> list[Learning]:
         """Cards for a query, best first.
@@ -93,22 +93,26 @@ class Corpus:
             Number of a run that is treated as if it had never been recorded.
         """
         asked = query_words(query)
-        own = [word for word in content_words(asked) if word in self._known]
-        if len(own) < _OWN_WORDS:
-            # One common word says nothing of the work at hand.
+        if not self._is_about(content_words(asked)):
             return []
-        found = [self.runs[at] for at in self.rank(asked, top_k, without=without)[:top_k]]
+        found = [self.runs[at] for at in self.rank(asked, top_k, without=without)[0]]
         special = self._asked_for(query, asked)
         if special is not None:
             found = [*found[: top_k - 1], special]
         return found
 
-    def rank(self, asked: Sequence[str], top_k: int = TOP_K, *, without: int | None = None) -> list[int]:
-        """Numbers of the runs: the set that is shown, then all others by BM25."""
+    def _is_about(self, said: Sequence[str]) -> bool:
+        """Whether some card shares two words with a query: one alone says nothing of the work at hand."""
+        return any(len(known.intersection(said)) >= _SHARED_WORDS for known in self._known)
+
+    def rank(
+        self, asked: Sequence[str], top_k: int = TOP_K, *, without: int | None = None
+    ) -> tuple[list[int], list[int]]:
+        """Numbers of the runs that are shown, and of all others that share a word with the query, by BM25."""
         scores = self._runs.scores(list(dict.fromkeys(asked)), without=without)
         order = sorted(scores, key=lambda at: (-scores[at], at))
         chosen = self._cover(order[: self.settings.pool], scores, top_k)
-        return chosen + [at for at in order if at not in set(chosen)]
+        return chosen, [at for at in order if at not in chosen]
 
     def _cover(self, pool: Sequence[int], scores: dict[int, float], top_k: int) -> list[int]:
         """Greedy choice of the set with the largest expected worth (Nemhauser et al. 1978 for its bound)."""
@@ -124,8 +128,8 @@ class Corpus:
         for _ in range(min(top_k, len(pool))):
             worth: dict[int, float] = {}
             for at in pool[: max(s.candidates, top_k)]:
-                if at in chosen:
-                    continue
+                if any(self.runs[at].text == self.runs[other].text for other in chosen):
+                    continue  # equal runs have equal cards: a second one says nothing
                 path = self.runs[at].path
                 known = covered | self.runs[at].topics
                 value = s.relevance * chance[at]

@@ -83,7 +83,8 @@ def shipped(corpus: Corpus, runs: Sequence[Trajectory]) -> Method:
     def answer(run: Trajectory, query: str) -> Answer:
         shown = corpus.retrieve(query, 3, without=run.place)
         top = [place.get(card.id) for card in shown]
-        rest = [at for at in corpus.rank(query_words(query), without=run.place) if at not in top] if shown else []
+        ranked = [at for part in corpus.rank(query_words(query), without=run.place) for at in part]
+        rest = [at for at in ranked if at not in top] if shown else []
         topics = frozenset[str]().union(*(card.topics for card in shown if card.id not in place))
         # An answer of fewer cards keeps its empty slots: what was not shown cannot have been right.
         padded = top + [None] * (3 - len(top))

@@ -56,6 +56,11 @@ def test_an_answer_covers_different_paths() -> None:
     assert second != "support/run/001"
 
 
+def test_a_card_is_not_shown_twice_if_two_runs_are_equal() -> None:
+    twice = runs(*[("return a broken kettle", call("get_order"))] * 3, ("return a broken lamp", call("get_cart")))
+    assert shown("return a broken kettle", of=learnings(twice)) == ["support/run/000", "support/run/003"]
+
+
 @pytest.mark.parametrize("top_k", [1, 2, 3])
 def test_an_answer_is_no_longer_than_asked(top_k: int) -> None:
     assert len(shown("return a broken lamp kettle toaster", top_k)) == top_k
