@@ -30,3 +30,12 @@ def round_half_up(x: float, digits: int) -> float:
 def as_json_number(x: float) -> float | int:
     """An integral float as int, so that JSON prints 1 and not 1.0; below 1e21, where exponents begin."""
     return int(Decimal(repr(x))) if abs(x) < 1e21 and x == math.floor(x) else x
+
+
+def rounded_share(part: int, whole: int, digits: int = 3) -> float | int | None:
+    """`part` of `whole` as reports print it; None of nothing.
+
+    >>> rounded_share(1, 3), rounded_share(2, 2), rounded_share(0, 0)
+    (0.333, 1, None)
+    """
+    return as_json_number(round_half_up(part / whole, digits)) if whole else None

@@ -9,17 +9,20 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from importlib.resources import files
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 from msgspec import UNSET
 
 from sherpa.branches import NO_BRANCHES, Branch, Branches, PastCase
+from sherpa.collation import collation_key
 from sherpa.errors import StoreError
 from sherpa.event import Event, EventContext, Outcome, Projection
+from sherpa.instants import format_instant
 from sherpa.projection.states import join_state
 
 if TYPE_CHECKING:
@@ -47,6 +50,34 @@ EDGE_COUNTS = (
     "timed_count, total_duration_ms"
 )
 _VARIABLES = 500
+
+
+class Transitions(Enum):
+    """What transitions are listed by, as the part of a query."""
+
+    HOT = "ORDER BY support DESC, order_n DESC"
+    FAILING = (
+        "WHERE terminal_failure_count > 0 ORDER BY round(1000.0 * terminal_failure_count / "
+        "(terminal_success_count + terminal_failure_count)) DESC, support DESC"
+    )
+    STALLING = (
+        "WHERE terminal_unknown_count > 0 ORDER BY round(1000.0 * terminal_unknown_count / support) DESC, support DESC"
+    )
+
+
+class TransitionRow(NamedTuple):
+    """One edge, as reports list it."""
+
+    order: int
+    state: str
+    next_event: str
+    support: int
+    terminal_success: int
+    terminal_failure: int
+    terminal_unknown: int
+    timed: int
+    total_ms: int
+    last_seen_at: str | None
 
 
 class GraphStore:
@@ -79,6 +110,7 @@ class GraphStore:
             ) from None
 
     def _prepare(self) -> None:
+        self._db.create_collation("root", _collate)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA foreign_keys=ON")
@@ -204,6 +236,11 @@ class GraphStore:
         ).fetchall()
         return [event_of_row(row) for row in reversed(rows)]
 
+    def all_events(self) -> Iterator[Event]:
+        """Every event, by case, in order."""
+        for row in self._db.execute(f"SELECT {_EVENT_COLUMNS} FROM events ORDER BY case_id, instant, seq"):
+            yield event_of_row(row)
+
     def event(self, event_id: str) -> Event | None:
         """One event, or None."""
         row = self._db.execute(f"SELECT {_EVENT_COLUMNS} FROM events WHERE event_id = ?", (event_id,)).fetchone()
@@ -225,11 +262,48 @@ class GraphStore:
         value = self._db.execute("SELECT max(last_instant) FROM cases").fetchone()[0]
         return None if value is None else int(value)
 
+    # -- reports -----------------------------------------------------------------------------------------------
+
+    def type_counts(self, start: int) -> list[tuple[str, int, int, str, str]]:
+        """(type, events, events from an instant on, first seen, last seen) of every type."""
+        rows = self._db.execute(
+            "SELECT type, count(*), sum(instant >= ?), min(instant), max(instant) FROM events GROUP BY type", (start,)
+        )
+        return [(name, n, recent, format_instant(first), format_instant(last)) for name, n, recent, first, last in rows]
+
+    def type_counts_by_case(self, start: int) -> list[tuple[str, int, str, int]]:
+        """(case, whether from an instant on, type, events), each combination that occurs."""
+        return self._db.execute(
+            "SELECT case_id, instant >= ?1, type, count(*) FROM events GROUP BY 1, 2, 3 ORDER BY 1, 2, 3", (start,)
+        ).fetchall()
+
+    def outcome_counts(self) -> dict[str, int]:
+        """Cases by terminal outcome."""
+        return dict(self._db.execute("SELECT terminal_outcome, count(*) FROM cases GROUP BY 1").fetchall())
+
+    def transitions(self, kind: Transitions, limit: int | None) -> list[TransitionRow]:
+        """The first edges of all orders by support, or by rate of failure or stall where it is above 0.
+
+        Equal ones by what comes next, then by what came before.
+        """
+        rows = self._db.execute(
+            "SELECT order_n, state_key, next_event, support, terminal_success_count, terminal_failure_count, "
+            f"terminal_unknown_count, timed_count, total_duration_ms, last_seen_at FROM state_edges {kind.value}, "
+            "next_event COLLATE root, state_key COLLATE root LIMIT ?",
+            (-1 if limit is None else limit,),
+        )
+        return [TransitionRow(*row) for row in rows]
+
     # -- metadata ----------------------------------------------------------------------------------------------
 
     def metadata(self) -> dict[str, str]:
         """The table ``metadata``."""
         return dict(self._db.execute("SELECT key, value FROM metadata").fetchall())
+
+
+def _collate(one: str, other: str) -> int:
+    a, b = collation_key(one), collation_key(other)
+    return (a > b) - (a < b)
 
 
 def _guarded(script: str) -> str:

@@ -17,6 +17,9 @@ from experiments.dataset import load_dataset
 from experiments.suite import load_suite, validate_suite
 from experiments.validation import Protocol, parity_protocol, validate
 from sherpa import EngineConfig, ProceduralMemory
+from sherpa.instants import parse_instant
+from sherpa.reports.analytics import analytics_report, order_of_discovery
+from sherpa.reports.taxonomy import taxonomy_report
 from tests.conftest import DATA
 
 GOLDEN = sorted((DATA / "conformance" / "golden").glob("golden-*.json"))
@@ -98,6 +101,27 @@ def test_counts(golden: dict[str, Any], tmp_path: Path) -> None:
         assert row[3] == edge["support"]
         assert row[13] == edge["lastSeenAt"]
         assert math.floor(int(row[10]) / int(row[3]) + 0.5) == edge["meanTimeToNextMs"]
+
+
+@needs_data
+@pytest.mark.parametrize("one_by_one", [False, True], ids=["batch", "event by event"])
+def test_reports(golden: dict[str, Any], tmp_path: Path, one_by_one: bool) -> None:
+    config = EngineConfig(min_support=1, parity=True)
+    taxonomy, analytics = golden["taxonomy"], golden["analytics"]
+    with ProceduralMemory(tmp_path, config) as memory:
+        for batch in [[e] for e in golden["ingest"]] if one_by_one else [golden["ingest"]]:
+            memory.ingest_batch(batch)
+        found = taxonomy_report(
+            memory.store,
+            as_of=parse_instant(taxonomy["generatedAt"]),
+            recent_days=taxonomy["drift"]["recentWindowDays"],
+            rare_support=taxonomy["rareSupport"],
+        )
+        assert found["drift"].pop("pValue") is None or taxonomy["drift"]["recentEventCount"]
+        assert found == taxonomy
+        discovered = order_of_discovery(memory.store, 5)
+        as_of = parse_instant(analytics["generatedAt"])
+        assert analytics_report(memory.store, as_of=as_of, discovered=discovered) == analytics
 
 
 @needs_data
