@@ -15,9 +15,9 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from experiments.claims import PENDING, SUPPORTED, Claim, Sums, contrasts, h1, h2, h3, hold_family_wise, sum_by
-from experiments.files import write_whole
 from experiments.intervals import cluster_bootstrap, standard_error
 from experiments.plan import Plan, load_plan
+from sherpa.files import write_whole
 
 Float = npt.NDArray[np.float64]
 KINDS = ("mean", "paired difference", "ratio of sums")

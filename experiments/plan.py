@@ -18,10 +18,10 @@ from msgspec import Meta
 
 from baselines.registry import BASELINES, NAMED, PUBLISHED, RIVALS
 from experiments.dataset import Dataset
-from experiments.files import write_whole
 from experiments.splits import SPLITS
 from sherpa.config import STRATEGIES
 from sherpa.errors import LocatedError
+from sherpa.files import write_whole
 
 SHERPA_ARMS = tuple(f"sherpa-{name}" for name in STRATEGIES)
 ARMS = (*SHERPA_ARMS, *BASELINES, *NAMED)

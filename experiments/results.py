@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from experiments.dataset import load_dataset
-from experiments.files import write_whole
 from experiments.gate import run_gate
 from experiments.intervention import h4
 from experiments.plan import load_plan, open_test
@@ -27,6 +26,7 @@ from experiments.suite import load_suite, validate_suite
 from experiments.validation import Protocol
 from sherpa.answers import json_document
 from sherpa.config import EngineConfig
+from sherpa.files import write_whole
 from sherpa.instants import format_milliseconds
 
 FIXTURES = Path("fixtures/validation")

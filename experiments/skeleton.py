@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from experiments.files import write_whole
 from sherpa.answers import json_document
 from sherpa.errors import DatasetError
+from sherpa.files import write_whole
 from sherpa.instants import format_instant
 from sherpa.sources.openclaw.events import Mapping
 from sherpa.sources.openclaw.sessions import Installation

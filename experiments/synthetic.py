@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.files import write_whole
 from sherpa.errors import ConfigError, SherpaError
 from sherpa.event import Outcome
+from sherpa.files import write_whole
 from sherpa.instants import NANOS_PER_MS, format_instant, parse_instant
 from sherpa.terminal import OUTCOMES, UNKNOWN, declared_outcome
 

@@ -169,3 +169,13 @@ def read_event(raw: object, *, clock: Callable[[], int], new_id: Callable[[], st
     except (TypeError, ValueError, UnicodeError, RecursionError) as error:
         raise EventError(f"{where}: cannot be written as JSON: {error}") from None
     return event
+
+
+def no_clock() -> int:
+    """A clock for stored events: a time that is missing is an error there."""
+    raise EventError("ts is missing")
+
+
+def no_id() -> str:
+    """Ids for stored events: one that is missing is an error there."""
+    raise EventError("eventId is missing")

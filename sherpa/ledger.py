@@ -18,7 +18,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from sherpa.errors import EventError, LedgerError
-from sherpa.event import Event, read_event
+from sherpa.event import Event, no_clock, no_id, read_event
 from sherpa.instants import format_instant, parse_instant
 
 UNSTAMPED = -(2**62)
@@ -274,21 +274,13 @@ def _stored_event(raw: bytes, start: int) -> Event:
         if not isinstance(loose.get("ts"), str):
             raise EventError("ts is missing") from None
         seq = loose.get("seq")
-        event = read_event(loose, clock=_no_clock, new_id=_no_id)
+        event = read_event(loose, clock=no_clock, new_id=no_id)
         event = msgspec.structs.replace(event, seq=seq if isinstance(seq, int) else msgspec.UNSET)
     ts = format_instant(parse_instant(event.ts))
     if ts != event.ts or not isinstance(event.seq, int):
         seq = event.seq if isinstance(event.seq, int) else UNSTAMPED + start
         event = msgspec.structs.replace(event, ts=ts, seq=seq)
     return event
-
-
-def _no_clock() -> int:
-    raise EventError("ts is missing")
-
-
-def _no_id() -> str:
-    raise EventError("eventId is missing")
 
 
 def _reason(error: Exception) -> str:

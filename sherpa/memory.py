@@ -38,6 +38,8 @@ _BULK = 1_000
 """Beyond this, and beyond what the graph holds, deriving everything again is cheaper than case by case."""
 _POSITIONS = "ledgerPositions"
 _CONFIG = "engineConfig"
+EXPORTS = "export"
+KEPT_EXPORTS = 10
 
 
 class ProceduralMemory:
@@ -366,6 +368,72 @@ class ProceduralMemory:
             "ledgerPath": str(self.ledger.folder),
             "graphPath": str(self.store.path),
         }
+
+    def taxonomy_report(self, **options: Any) -> dict[str, Any]:
+        """Types of events and their drift; options of `sherpa.reports.taxonomy.taxonomy_report`."""
+        from sherpa.reports.taxonomy import taxonomy_report
+
+        return taxonomy_report(self.store, as_of=options.pop("as_of", None) or self._clock(), **options)
+
+    def analytics_report(self, limit: int = 10) -> dict[str, Any]:
+        """Frequent, failing and stalling transitions."""
+        from sherpa.reports.analytics import analytics_report, order_of_discovery
+
+        discovered = order_of_discovery(self.store, self.config.max_order) if self.config.parity else None
+        return analytics_report(self.store, as_of=self._clock(), limit=limit, discovered=discovered)
+
+    def metrics(self) -> dict[str, Any]:
+        """Adoption, quality, efficiency and reliability."""
+        from sherpa.reports.usage import usage_metrics
+
+        return usage_metrics(self.store, as_of=self._clock())
+
+    def export(self) -> dict[str, Any]:
+        """Write a snapshot to the folder ``export``; returns where it is and what it holds."""
+        from sherpa.snapshot import export_snapshot
+
+        return export_snapshot(self, self.root / EXPORTS, self._clock())
+
+    def import_snapshot(self, path: Path) -> dict[str, Any]:
+        """Take in the events of a snapshot, ours or the original's; those that are here already are left out.
+
+        Raises
+        ------
+        SourceError
+            If the file is no snapshot, or one of its events is broken; then nothing is taken in.
+        """
+        from sherpa.snapshot import read_snapshot
+
+        events, exported_at = read_snapshot(path)
+        appended = self.ingest_batch(events)
+        return {
+            "importedAt": format_milliseconds(self._clock()),
+            "eventCount": self.store.count_rows("events"),
+            "caseCount": self.store.count_rows("cases"),
+            "fromExportedAt": exported_at,
+            "added": len(appended.events),
+            "skipped": appended.duplicates,
+        }
+
+    def gc(self) -> dict[str, Any]:
+        """Empty the folder ``tmp``, keep the latest exports, and give back what the database no longer needs."""
+        removed = {"tmp": 0, "export": 0}
+        for path in sorted((self.root / "tmp").glob("**/*"), reverse=True):
+            if path.is_dir():
+                path.rmdir()
+            else:
+                path.unlink()
+                removed["tmp"] += 1
+        for path in self.exports()[KEPT_EXPORTS:]:
+            path.unlink()
+            removed["export"] += 1
+        with self.ledger.writing():
+            self.store.vacuum()
+        return {"vacuumed": True, "removedTmpFiles": removed["tmp"], "removedExportFiles": removed["export"]}
+
+    def exports(self) -> list[Path]:
+        """Snapshots in the folder ``export``, the latest first."""
+        return sorted((self.root / EXPORTS).glob("*.json"), key=lambda path: path.name, reverse=True)
 
     def _stored_config(self) -> EngineConfig | None:
         text = self.store.metadata().get(_CONFIG)

@@ -156,6 +156,11 @@ class GraphStore:
         finally:
             self._db.execute("ROLLBACK")
 
+    def vacuum(self) -> None:
+        """Rewrite the database without what was deleted, the log beside it included."""
+        self._db.execute("VACUUM")
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     # -- counts ------------------------------------------------------------------------------------------------
 
     def branches(self, order: int, state: tuple[str, ...]) -> Branches:
@@ -236,11 +241,6 @@ class GraphStore:
         ).fetchall()
         return [event_of_row(row) for row in reversed(rows)]
 
-    def all_events(self) -> Iterator[Event]:
-        """Every event, by case, in order."""
-        for row in self._db.execute(f"SELECT {_EVENT_COLUMNS} FROM events ORDER BY case_id, instant, seq"):
-            yield event_of_row(row)
-
     def event(self, event_id: str) -> Event | None:
         """One event, or None."""
         row = self._db.execute(f"SELECT {_EVENT_COLUMNS} FROM events WHERE event_id = ?", (event_id,)).fetchone()
@@ -280,6 +280,39 @@ class GraphStore:
     def outcome_counts(self) -> dict[str, int]:
         """Cases by terminal outcome."""
         return dict(self._db.execute("SELECT terminal_outcome, count(*) FROM cases GROUP BY 1").fetchall())
+
+    def cases_seen_since(self, instant: int) -> int:
+        """Cases whose last event is not before an instant."""
+        return int(self._db.execute("SELECT count(*) FROM cases WHERE last_instant >= ?", (instant,)).fetchone()[0])
+
+    def mean_case_duration_ms(self) -> float | None:
+        """From the first to the last event, over cases of at least two events with a known outcome."""
+        row = self._db.execute(
+            "SELECT avg(ms) FROM (SELECT c.last_instant / 1000000 - min(e.instant) / 1000000 AS ms FROM cases c "
+            "JOIN events e ON e.case_id = c.case_id WHERE c.event_count > 1 AND c.terminal_outcome <> 'unknown' "
+            "GROUP BY c.case_id)"
+        ).fetchone()
+        return None if row[0] is None else float(row[0])
+
+    def events_by_time(self) -> Iterator[Event]:
+        """Every event, oldest first, equal times in order of arrival."""
+        for row in self._db.execute(f"SELECT {_EVENT_COLUMNS} FROM events ORDER BY instant, seq"):
+            yield event_of_row(row)
+
+    def case_rows(self) -> Iterator[tuple[str, str, int, str, str, str]]:
+        """(id, agent, events, first seen, last seen, outcome) of every case, the latest first."""
+        yield from self._db.execute(
+            "SELECT case_id, agent_id, event_count, first_seen_at, last_seen_at, terminal_outcome FROM cases "
+            "ORDER BY last_instant DESC, case_id"
+        )
+
+    def edge_rows(self) -> Iterator[Row]:
+        """Order, state, next event, support, outcomes, durations and last time of every edge, by support."""
+        yield from self._db.execute(
+            "SELECT order_n, state_key, next_event, support, success_count, failure_count, terminal_success_count, "
+            "terminal_failure_count, terminal_unknown_count, total_duration_ms, min_duration_ms, max_duration_ms, "
+            "last_seen_at FROM state_edges ORDER BY support DESC, order_n DESC, state_key, next_event"
+        )
 
     def transitions(self, kind: Transitions, limit: int | None) -> list[TransitionRow]:
         """The first edges of all orders by support, or by rate of failure or stall where it is above 0.

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from experiments.files import write_whole
 from experiments.nextevent.calibrated import calibration_report
 from experiments.nextevent.cells import Cell, load_cell, run_model
 from experiments.nextevent.models import DEFAULT, MODELS
@@ -25,6 +24,7 @@ from sherpa import __version__
 from sherpa.answers import json_document
 from sherpa.errors import SherpaError
 from sherpa.estimators.registry import ESTIMATORS
+from sherpa.files import write_whole
 
 Watch = Callable[[int], None]
 Float = npt.NDArray[np.float64]

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from experiments import metrics
 from experiments.arm_report import bins_json
-from experiments.files import write_whole
 from experiments.nextevent.models import Model
 from experiments.nextevent.tasks import Task
 from sherpa.estimators.blended import after, classes_of
 from sherpa.estimators.contexts import targets
+from sherpa.files import write_whole
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]

@@ -6,11 +6,11 @@ import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.files import write_whole
 from experiments.report.figures import draw_figures
 from experiments.report.html import to_html
 from experiments.report.markdown import to_markdown
 from sherpa.answers import json_document
+from sherpa.files import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd

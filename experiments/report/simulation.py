@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from experiments.files import write_whole
 from experiments.report.figures import Figure, axes
 from experiments.report.html import environment
 from experiments.report.markdown import percent
 from sherpa.answers import json_document
+from sherpa.files import write_whole
 
 ACCURACY_HEAD = ("steps", "number", "sessions", "top-1", "95 % interval", "top-k", "last transition", "most frequent")
 _NAMES = {"all": "all", "nonTrivial": "non-trivial"}

@@ -9,8 +9,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.files import write_whole
 from sherpa.errors import SherpaError
+from sherpa.files import write_whole
 
 NODE, OPENCLAW = "node@26", "openclaw@2026.9.6"
 _INSTALL_SECONDS, _RUN_SECONDS = 1200, 180

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from experiments.files import write_whole
 from harness.statebench.cards import make_cards
 from harness.statebench.events import run_events
 from harness.statebench.parity import parity_cards
 from harness.statebench.redaction import Redactor
 from harness.statebench.trajectories import Trajectory, read_trajectories
 from sherpa.errors import SherpaError
+from sherpa.files import write_whole
 from sherpa.memory import ProceduralMemory
 
 SCHEMA_VERSION = 2

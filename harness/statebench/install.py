@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.files import write_whole
 from harness.statebench.preflight import AGENT_CLASS
 from sherpa.errors import ConfigError
+from sherpa.files import write_whole
 
 AGENT_FILE = Path("agents") / "sherpa_memory_agent.py"
 

@@ -158,7 +158,7 @@ def validate(
     with watching(options) as watch:
         report, table = run(loaded, config, rules, test=test, progress=watch(loaded.name, len(loaded.log)))
     if predictions is not None:
-        from experiments.files import write_whole
+        from sherpa.files import write_whole
 
         write_whole(predictions, table.to_pandas().to_csv(index=False).encode())
     failures = gates.thresholds().failures(report)
@@ -207,8 +207,8 @@ def validate_suite(
             watch=watch,
         )
     if output is not None:
-        from experiments.files import write_whole
         from sherpa.answers import json_document
+        from sherpa.files import write_whole
 
         write_whole(output, json_document(report))
     options.show(report, lambda c: _draw(c, report["name"], report["datasets"], report["totals"]))

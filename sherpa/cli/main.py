@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sherpa import __version__
-from sherpa.cli import benchmark, experiment, gate, openclaw, statebench, store
+from sherpa.cli import admin, benchmark, experiment, gate, openclaw, statebench, store
 from sherpa.cli.context import INTERNAL, Settings, guarded
 from sherpa.config import ESTIMATORS, STRATEGIES
 
@@ -91,6 +91,7 @@ def options(
 
 
 store.register(app)
+admin.register(app)
 experiment.register(app)
 gate.register(app)
 openclaw.register(app)

@@ -126,11 +126,11 @@ def evaluate(
         sherpa statebench evaluate --train-dir datasets/train_task_trajectories
         sherpa statebench evaluate --train-dir datasets/train_task_trajectories --state-bench-dir . --output report.json
     """
-    from experiments.files import write_whole
     from harness.statebench.build import read_runs
     from harness.statebench.evaluation import Options, stages, task_types
     from harness.statebench.evaluation import evaluate as measured
     from sherpa.answers import json_document
+    from sherpa.files import write_whole
 
     options = settings(context, json)
     runs = read_runs(train_dir)
@@ -327,9 +327,9 @@ def analyze(
     Example:
         sherpa statebench analyze outputs/baseline outputs/memory
     """
-    from experiments.files import write_whole
     from harness.statebench.analysis import analyse, read_metrics
     from sherpa.answers import json_document
+    from sherpa.files import write_whole
 
     options = settings(context, json)
     report = analyse(read_metrics(baseline), read_metrics(memory), seed=seed, resamples=resamples)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from sherpa.errors import SourceError
 
@@ -17,15 +19,30 @@ def write_whole(path: Path, data: bytes) -> None:
     SourceError
         If it cannot be written.
     """
+    with writing_whole(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def writing_whole(path: Path) -> Iterator[IO[bytes]]:
+    """The same for a file that is written in pieces; it appears when the block ends, and not if that raises.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be written.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(draft, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-    except OSError as error:
+    except BaseException as error:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
-        raise SourceError(f"cannot be written: {error.strerror or error}", file=path) from None
+        if isinstance(error, OSError):
+            raise SourceError(f"cannot be written: {error.strerror or error}", file=path) from None
+        raise

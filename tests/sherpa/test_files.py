@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.files import write_whole
 from sherpa.errors import SourceError
+from sherpa.files import write_whole
 
 
 def everything(folder: Path) -> list[str]:
