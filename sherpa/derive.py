@@ -301,6 +301,27 @@ def increment(store: GraphStore, db: sqlite3.Connection, events: Sequence[Event]
     insert(db, "cases", case_rows(after, new_log), replace=True)
     changed = _apply_edges(db, count_edges(new_log, config), count_edges(old_log, config))
     write_workflows(db, workflow_sums(after, new_log), workflow_sums(before, old_log))
+    _renew_metrics(db, changed, config)
+
+
+def remove_case(store: GraphStore, db: sqlite3.Connection, case_id: str, config: EngineConfig) -> None:
+    """Take a case out of every table; runs inside the caller's transaction.
+
+    Raises
+    ------
+    NeedsRebuild
+        As `increment`.
+    """
+    cases = [(case_id, case_order(store.case_events(case_id), parity=config.parity))]
+    log = log_of(cases, config)
+    for table in ("events", "cases"):
+        db.execute(f"DELETE FROM {table} WHERE case_id = ?", (case_id,))
+    changed = _apply_edges(db, {}, count_edges(log, config))
+    write_workflows(db, {}, workflow_sums(cases, log))
+    _renew_metrics(db, changed, config)
+
+
+def _renew_metrics(db: sqlite3.Connection, changed: Iterable[EdgeKey], config: EngineConfig) -> None:
     states = sorted({key[1] for key in changed if key[0] == config.default_order})
     for state in states:
         db.execute("DELETE FROM success_metrics WHERE state_key = ?", (state,))

@@ -8,6 +8,7 @@ Readers never look past the last complete line, so they need no lock.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from filelock import FileLock, Timeout
 from sherpa.errors import EventError, LedgerError
 from sherpa.event import Event, no_clock, no_id, read_event
 from sherpa.instants import format_instant, parse_instant
+from sherpa.tombstones import Tombstone, Tombstones, digest_of
 
 UNSTAMPED = -(2**62)
 """Base of the sequence numbers of lines that carry none; the place in the file is added."""
@@ -62,8 +64,16 @@ class _Line(msgspec.Struct, rename="camel"):
     seq: int = -1
 
 
+class _OfCase(msgspec.Struct, rename="camel"):
+    case_id: str
+
+
+_Mark = tuple[int, int]
+"""File and size of a segment: a segment that was written anew is another file."""
+_CASE_ID = re.compile(rb'"caseId"\s*:\s*("(?:[^"\\]|\\.)*")')
 _encoder = msgspec.json.Encoder()
 _event_decoder = msgspec.json.Decoder(Event)
+_case_decoder = msgspec.json.Decoder(_OfCase)
 _line_decoder = msgspec.json.Decoder(_Line)
 
 
@@ -84,9 +94,10 @@ class Ledger:
         self._lock = FileLock(str(folder / ".lock"), is_singleton=False)
         self._known: set[str] = set()
         self._scanned: dict[str, int] = {}
-        # By size, what the end of each segment was found to be: an unchanged segment is not opened again.
-        self._whole: dict[str, int] = {}
-        self._seqs: dict[str, tuple[int, int]] = {}
+        self.tombstones = Tombstones(folder / "forgotten.tombstones")
+        # What the end of each segment was found to be: an unchanged segment is not opened again.
+        self._whole: dict[str, _Mark] = {}
+        self._seqs: dict[str, tuple[_Mark, int]] = {}
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -164,10 +175,10 @@ class Ledger:
     def _last_seq(self) -> int:
         last = 0
         for segment in self.segments():
-            size = segment.stat().st_size
+            mark = _mark(segment)
             held = self._seqs.get(segment.name)
-            if held is None or held[0] != size:
-                held = self._seqs[segment.name] = (size, self._seq_at_end(segment))
+            if held is None or held[0] != mark:
+                held = self._seqs[segment.name] = (mark, self._seq_at_end(segment))
             last = max(last, held[1])
         return last
 
@@ -202,6 +213,56 @@ class Ledger:
                     continue
         return self._known
 
+    # -- forgetting --------------------------------------------------------------------------------------------
+
+    def forget(self, case_id: str, *, at: str, salt: str) -> int:
+        """Remove every line of a case and leave a tombstone; returns the number of lines.
+
+        Parameters
+        ----------
+        at : str
+            The present time.
+        salt : str
+            Anything random; it keeps the tombstone from telling the id.
+        """
+        with self.writing():
+            stone = Tombstone(digest_of(case_id, salt), salt, at)
+            self.tombstones.add(stone)
+            return self._remove(stone)
+
+    def finish_forgetting(self) -> int:
+        """Remove what an interrupted `forget` has left; returns the number of lines."""
+        with self.writing():
+            return sum(self._remove(stone) for stone in self.tombstones.pending())
+
+    def _remove(self, stone: Tombstone) -> int:
+        removed = 0
+        for segment in self.segments():
+            kept = segment.with_name(f".{segment.name}.{os.getpid()}.tmp")
+            here = 0
+            with open(kept, "wb") as file:
+                for _, _, raw in _lines(segment, 0):
+                    if _belongs(raw, stone):
+                        here += 1
+                    else:
+                        file.write(raw if raw.endswith(b"\n") else raw + b"\n")
+                empty = file.tell() == 0
+                file.flush()
+                os.fsync(file.fileno())
+            if here and not empty:
+                os.replace(kept, segment)
+            else:
+                kept.unlink()
+            if here and empty:
+                segment.unlink()
+            removed += here
+        # Ids are remembered by process; those of the case must be free again.
+        self._known.clear()
+        self._scanned.clear()
+        _sync_folder(self.folder)
+        self.tombstones.add(msgspec.structs.replace(stone, done=True))
+        return removed
+
     # -- reading -----------------------------------------------------------------------------------------------
 
     def segments(self) -> list[Path]:
@@ -213,13 +274,13 @@ class Ledger:
         return {segment.name: self._complete_size(segment) for segment in self.segments()}
 
     def _complete_size(self, segment: Path) -> int:
-        size = segment.stat().st_size
-        if self._whole.get(segment.name) == size:
-            return size
+        mark = _mark(segment)
+        if self._whole.get(segment.name) == mark:
+            return mark[1]
         complete = _complete_size(segment)
         # A torn tail may be replaced by a line of the same length, so only whole segments are remembered.
-        if complete == size:
-            self._whole[segment.name] = size
+        if complete == mark[1]:
+            self._whole[segment.name] = mark
         return complete
 
     def read(
@@ -261,6 +322,26 @@ class Ledger:
                 seen.add(event.event_id)
                 report.events += 1
                 yield event
+
+
+def _belongs(raw: bytes, stone: Tombstone) -> bool:
+    """Whether a line is of a case, also one that is broken but can still be told."""
+    try:
+        return stone.holds(_case_decoder.decode(raw).case_id)
+    except msgspec.MsgspecError:
+        return any(stone.holds(_text(name)) for name in _CASE_ID.findall(raw))
+
+
+def _text(quoted: bytes) -> str:
+    try:
+        return msgspec.json.decode(quoted, type=str)
+    except msgspec.MsgspecError:
+        return quoted.strip(b'"').decode("utf-8", "replace")
+
+
+def _mark(segment: Path) -> _Mark:
+    status = segment.stat()
+    return status.st_ino, status.st_size
 
 
 def _stored_event(raw: bytes, start: int) -> Event:

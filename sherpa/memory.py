@@ -158,12 +158,46 @@ class ProceduralMemory:
             self._rebuild()
         return self.status()
 
+    def forget(self, case_id: str) -> dict[str, Any]:
+        """Remove a case from ledger, graph and exports, and leave a tombstone that holds no byte of it.
+
+        The database gives the bytes back with `gc`. A removal that is interrupted is finished by the next opening.
+
+        Raises
+        ------
+        StoreError
+            If there is no such case.
+        """
+        from sherpa.derive import NeedsRebuild, remove_case
+
+        with self.ledger.writing():
+            self._catch_up()
+            events = len(self.store.case_types(case_id))
+            if not events:
+                raise StoreError(f"no case {case_id!r} is known")
+            exports = [path for path in self.exports() if _mentions(path, case_id)]
+            for path in exports:
+                path.unlink()
+            self.ledger.forget(case_id, at=format_milliseconds(self._clock()), salt=self._new_id())
+            metadata, report = self.store.metadata(), LedgerReport()
+            try:
+                with self.store.transaction() as db:
+                    remove_case(self.store, db, case_id, self.config)
+                    rebuilds = int(metadata.get("rebuildCount", 0))
+                    self._write_metadata(db, self.ledger.positions(), report, rebuilds, metadata, report)
+            except NeedsRebuild:
+                self._rebuild()
+        return {"removedEvents": events, "removedExports": [str(path) for path in exports]}
+
     def sync(self) -> None:
         """Bring the graph up to date with the ledger, if it is not and nobody else is writing."""
-        if self._is_current():
+        pending = bool(self.ledger.tombstones.pending())
+        if self._is_current() and not pending:
             return
         try:
             with self.ledger.writing(wait=False):
+                if pending:
+                    self.ledger.finish_forgetting()
                 self._catch_up()
         except LedgerError:
             # Another process is writing and will bring it up to date; until then the old graph is whole.
@@ -405,7 +439,9 @@ class ProceduralMemory:
         from sherpa.snapshot import read_snapshot
 
         events, exported_at = read_snapshot(path)
-        appended = self.ingest_batch(events)
+        stones = self.ledger.tombstones.all()
+        gone = {case for case in {e.case_id for e in events} if any(stone.holds(case) for stone in stones)}
+        appended = self.ingest_batch([event for event in events if event.case_id not in gone])
         return {
             "importedAt": format_milliseconds(self._clock()),
             "eventCount": self.store.count_rows("events"),
@@ -413,6 +449,7 @@ class ProceduralMemory:
             "fromExportedAt": exported_at,
             "added": len(appended.events),
             "skipped": appended.duplicates,
+            "forgotten": sum(event.case_id in gone for event in events),
         }
 
     def gc(self) -> dict[str, Any]:
@@ -455,6 +492,12 @@ def _with(config: EngineConfig, changes: dict[str, Any]) -> EngineConfig:
         return config
     replaced: EngineConfig = msgspec.structs.replace(config, **given)
     return replaced
+
+
+def _mentions(path: Path, case_id: str) -> bool:
+    """Whether a snapshot holds a case."""
+    quoted = msgspec.json.encode(case_id)
+    return quoted in path.read_bytes()
 
 
 def _age_ms(text: str | None, now: int) -> int | None:

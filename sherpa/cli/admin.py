@@ -23,6 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command("export")(export)
     app.command("import")(import_snapshot)
     app.command("gc")(gc)
+    app.command("forget")(forget)
 
 
 @guarded
@@ -212,3 +213,21 @@ def gc(context: typer.Context, json: Json = False) -> None:
     with options.memory() as memory:
         found = memory.gc()
     options.show(found, lambda console: _draw(console, "Cleaned", found))
+
+
+@guarded
+def forget(
+    context: typer.Context,
+    case_id: Annotated[str, typer.Option("--case-id", "--case", help="Case to forget, for instance session:42.")],
+    json: Json = False,
+) -> None:
+    """Remove a case from ledger, graph and exports. There is no way back; `gc` then empties the database's pages.
+
+    \b
+    Example:
+        sherpa forget --case session:42 && sherpa gc
+    """
+    options = settings(context, json)
+    with options.memory() as memory:
+        found = memory.forget(case_id)
+    options.show(found, lambda console: console.print(f"forgotten: {found['removedEvents']} events"))
