@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command("import")(import_snapshot)
     app.command("gc")(gc)
     app.command("forget")(forget)
+    app.command("doctor")(doctor)
 
 
 @guarded
@@ -231,3 +232,62 @@ def forget(
     with options.memory() as memory:
         found = memory.forget(case_id)
     options.show(found, lambda console: console.print(f"forgotten: {found['removedEvents']} events"))
+
+
+@guarded
+def doctor(
+    context: typer.Context,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Put a graph that is damaged aside and derive it from the ledger again.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Check ledger and graph, and whether one follows from the other. Exit 1 if there is an error.
+
+    Nothing is changed without --fix, and with it only the graph: the ledger is the truth and stays as it is.
+
+    \b
+    Examples:
+        sherpa doctor
+        sherpa doctor --fix
+    """
+    from time import time_ns
+
+    from sherpa.doctor import diagnose
+
+    options = settings(context, json)
+    report = diagnose(options.root, now=time_ns())
+    if fix and any(check["check"].startswith("graph") and check["level"] != "ok" for check in report["checks"]):
+        aside = _put_aside(options.root)
+        with options.memory() as memory:
+            memory.rebuild()
+        report = diagnose(options.root, now=time_ns()) | {"putAside": aside}
+    options.show(report, lambda console: _draw_doctor(console, report))
+    if not report["healthy"]:
+        raise typer.Exit(MISSED)
+
+
+def _put_aside(root: Path) -> list[str]:
+    """The graph and the files beside it under other names; nothing is deleted."""
+    moved = []
+    for name in ("graph.db", "graph.db-wal", "graph.db-shm"):
+        path = root / name
+        if path.exists():
+            number = 1
+            while (target := root / f"{name}.damaged-{number}").exists():
+                number += 1
+            path.rename(target)
+            moved.append(str(target))
+    return moved
+
+
+def _draw_doctor(console: Console, report: dict[str, Any]) -> None:
+    from sherpa.cli.tables import table
+
+    rows = [(c["check"], c["level"], c["found"], c["advice"]) for c in report["checks"]]
+    table(
+        console,
+        f"{report['root']}: {'healthy' if report['healthy'] else 'damaged'}",
+        ("check", "", "found", "what to do"),
+        rows,
+    )
