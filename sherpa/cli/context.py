@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sherpa.config import EngineConfig
+    from sherpa.configuration import Configuration
     from sherpa.memory import ProceduralMemory
 
 DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
@@ -35,6 +37,23 @@ class Settings:
     json: bool = False
     quiet: bool = False
     color: bool = True
+    file: Path | None = None
+
+    def documents(self) -> list[dict[str, Any]]:
+        """What the configuration file and the environment give, in this order."""
+        from sherpa.configuration import find_file, of_environment, read_document
+
+        path = find_file(self.root, os.environ, self.file)
+        return [{} if path is None else read_document(path), of_environment(os.environ)]
+
+    def configuration(self) -> Configuration:
+        """All options: defaults, file, environment, flags."""
+        from sherpa.configuration import configure
+
+        flags = {_camel(name): value for name, value in self.engine.items() if value is not None}
+        if self.parity:
+            flags["parity"] = True
+        return configure(*self.documents(), {"engine": flags})
 
     def config(self, **defaults: Any) -> EngineConfig:
         """The engine configuration of an experiment: defaults, then what was given."""
@@ -46,9 +65,13 @@ class Settings:
     @contextmanager
     def memory(self) -> Iterator[ProceduralMemory]:
         """The memory under ``--root``; options that were not given are those it was built with."""
+        from sherpa.configuration import configure, engine_options
         from sherpa.memory import ProceduralMemory
 
-        overrides = {**self.engine, "parity": True if self.parity else None}
+        documents = self.documents()
+        configure(*documents)
+        flags = {name: value for name, value in self.engine.items() if value is not None}
+        overrides = {**engine_options(*documents), **flags, **({"parity": True} if self.parity else {})}
         with ProceduralMemory(self.root, overrides=overrides) as memory:
             yield memory
 
@@ -108,3 +131,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(DONE) from None
 
     return run
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sherpa import __version__
-from sherpa.cli import admin, benchmark, experiment, gate, openclaw, statebench, store
+from sherpa.cli import admin, benchmark, configuration, experiment, gate, openclaw, statebench, store
 from sherpa.cli.context import INTERNAL, Settings, guarded
 from sherpa.config import ESTIMATORS, STRATEGIES
 
@@ -46,11 +47,33 @@ def _choice(name: str, value: str | None, choices: tuple[str, ...]) -> str | Non
     return value
 
 
+def _root(file: Path | None) -> Path:
+    """The folder that a configuration names, if it was itself named."""
+    from sherpa.configuration import VARIABLE, of_environment, read_document
+
+    path = file or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+    found = {} if path is None else read_document(path).get("store") or {}
+    found = found | (of_environment(os.environ).get("store") or {})
+    return Path(found["root"]).expanduser() if isinstance(found.get("root"), str) else Path(".sherpa")
+
+
 @app.callback()
 @guarded
 def options(
     context: typer.Context,
-    root: Annotated[Path, typer.Option(help="Folder of the memory.")] = Path(".sherpa"),
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the memory; .sherpa, unless the configuration says otherwise.", show_default=False
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Configuration file, JSON or TOML; config.json or config.toml of the memory's folder by default.",
+            show_default=False,
+        ),
+    ] = None,
     default_order: Annotated[int | None, typer.Option(min=1, help="Longest suffix that a query tries.")] = None,
     min_order: Annotated[int | None, typer.Option(min=1, help="Shortest suffix that a query tries.")] = None,
     max_order: Annotated[int | None, typer.Option(min=1, help="Longest suffix that is counted.")] = None,
@@ -74,7 +97,8 @@ def options(
             )
         strategy, estimator = None, "merged"
     context.obj = Settings(
-        root=root,
+        root=root or _root(config),
+        file=config,
         engine={
             "default_order": default_order,
             "min_order": min_order,
@@ -92,6 +116,7 @@ def options(
 
 store.register(app)
 admin.register(app)
+configuration.register(app)
 experiment.register(app)
 gate.register(app)
 openclaw.register(app)
