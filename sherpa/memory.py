@@ -31,6 +31,8 @@ from sherpa.queries import (
 from sherpa.store import GraphStore, to_json_text
 
 if TYPE_CHECKING:
+    from sherpa.advisory import Advice
+    from sherpa.configuration import AdvisoryOptions
     from sherpa.estimators.live import LiveEstimator
 
 _COUNTED = ("max_order", "state_strategy", "allow_raw_fallback", "parity", "default_order", "require_projection")
@@ -39,6 +41,8 @@ _BULK = 1_000
 _POSITIONS = "ledgerPositions"
 _CONFIG = "engineConfig"
 EXPORTS = "export"
+ADVISED = "advisedAt:"
+"""Keys of the table ``metadata`` that tell when a case was advised last."""
 KEPT_EXPORTS = 10
 
 
@@ -178,6 +182,8 @@ class ProceduralMemory:
             exports = [path for path in self.exports() if _mentions(path, case_id)]
             for path in exports:
                 path.unlink()
+            with self.store.transaction() as db:
+                db.execute("DELETE FROM metadata WHERE key = ?", (f"{ADVISED}{case_id}",))
             self.ledger.forget(case_id, at=format_milliseconds(self._clock()), salt=self._new_id())
             metadata, report = self.store.metadata(), LedgerReport()
             try:
@@ -278,13 +284,14 @@ class ProceduralMemory:
             "allowedProjectionSources": to_json_text(config.allowed_projection_sources),
             "lastRebuildAt": former.get("lastRebuildAt", now),
             "rebuildCount": rebuilds,
-            "advisoryInjections": former.get("advisoryInjections", 0),
             "ledgerCorruptionCount": corrupt,
             "ledgerDuplicateCount": duplicates,
             _POSITIONS: to_json_text(positions),
             _CONFIG: to_json_text(config),
         }
         db.executemany("INSERT OR REPLACE INTO metadata VALUES (?, ?)", [(k, str(v)) for k, v in values.items()])
+        # Counted by `advise`, perhaps in another process: what it says now is right.
+        db.execute("INSERT OR IGNORE INTO metadata VALUES ('advisoryInjections', '0')")
         db.execute(
             "INSERT INTO config_versions VALUES (?, ?, ?) ON CONFLICT (version_id) DO UPDATE SET "
             "config_json = excluded.config_json, applied_at = excluded.applied_at "
@@ -367,6 +374,55 @@ class ProceduralMemory:
             for e, p, family in zip(events, projections, families, strict=True)
         ]
         return events[-length:], facets[-length:]
+
+    def advise(
+        self,
+        case_id: str,
+        options: AdvisoryOptions | None = None,
+        *,
+        refused: str | None = None,
+        record: bool = False,
+    ) -> Advice:
+        """What would be said on a case, or which gate says no; see `sherpa.advisory.advise`.
+
+        Parameters
+        ----------
+        options : AdvisoryOptions, optional
+        refused : str, optional
+            Why the case's session is out of scope.
+        record : bool
+            Count it, and begin the pause of this case. Both outlive the process.
+        """
+        from sherpa.advisory import Advice, advise
+        from sherpa.configuration import AdvisoryOptions, milliseconds
+
+        chosen = options or AdvisoryOptions()
+        now = self._clock()
+        limit = max(1, chosen.max_candidates, chosen.max_risks)
+        state, following, outcomes = (
+            self.workflow_state(case_id),
+            self.workflow_next(case_id, limit),
+            self.workflow_outcomes(case_id, limit),
+        )
+        last = self.store.metadata().get(f"{ADVISED}{case_id}")
+        since = None if last is None else (now - int(last)) // NANOS_PER_MS
+        advice = advise(state, following, outcomes, chosen, refused=refused, since_last_ms=since)
+        if record and advice.text is not None:
+            with self.store.transaction() as db:
+                key = f"{ADVISED}{case_id}"
+                if self.store.metadata().get(key) != last:
+                    return Advice(None, "cooldown", "another process has just advised this case")
+                expired = now - milliseconds(chosen.cooldown) * NANOS_PER_MS
+                db.execute(
+                    "DELETE FROM metadata WHERE substr(key, 1, ?) = ? AND CAST(value AS INTEGER) <= ?",
+                    (len(ADVISED), ADVISED, expired),
+                )
+                db.execute("INSERT OR REPLACE INTO metadata VALUES (?, ?)", (key, str(now)))
+                db.execute(
+                    "INSERT INTO metadata VALUES ('advisoryInjections', '1') "
+                    "ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
+                )
+        return advice
 
     # -- admin -------------------------------------------------------------------------------------------------
 

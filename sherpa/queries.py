@@ -402,12 +402,12 @@ def outcome_confidence(support: int, order: int, default_order: int) -> float:
 
 def _intervention(branch: str, kind: str) -> str:
     if "attachment" in branch:
-        return "Check that the attachment is there and readable before going on."
+        return "check that the attachment is there and readable before going on"
     if "approval" in branch:
-        return "Confirm who approves and what they need first."
+        return "confirm who approves and what they need first"
     if kind == "stall":
-        return f"Set a checkpoint and a fallback before {branch}."
-    return f"Validate the inputs before {branch}."
+        return f"set a checkpoint and fallback path before entering {branch}"
+    return f"validate the inputs before entering {branch}"
 
 
 # -- recall ----------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command("workflow-outcomes")(workflow_outcomes)
     app.command("workflow-risks", help="Same as workflow-outcomes.")(workflow_outcomes)
     app.command("workflow-recall")(workflow_recall)
+    app.command("advise")(advise)
 
 
 def _read(file: Path | None) -> Any:
@@ -116,7 +117,7 @@ def status(context: typer.Context, json: Json = False) -> None:
     """
     options = settings(context, json)
     with options.memory() as memory:
-        report = memory.status()
+        report = memory.status() | {"advisoryEnabled": options.configuration().advisory.enabled}
     options.show(report, lambda c: _draw_status(c, report))
 
 
@@ -325,3 +326,43 @@ def workflow_recall(
         )
 
     options.show(answer.to_json(), draw)
+
+
+@guarded
+def advise(
+    context: typer.Context,
+    case_id: CaseId,
+    session: Annotated[
+        str | None,
+        typer.Option(help="Session key the case belongs to; with it the scope is asked too.", show_default=False),
+    ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Count it as given, and begin the pause of this case.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show what would be said on a case and, if nothing, which gate says no. No model is called.
+
+    \b
+    Examples:
+        sherpa advise --case-id session:42
+        sherpa advise --case-id session:42 --session agent:main:telegram:direct:42 --record
+    """
+    from sherpa.capture.scope import Session, decide
+
+    options = settings(context, json)
+    configuration = options.configuration()
+    refused = None
+    if session is not None:
+        decision = decide(Session(session), configuration)
+        refused = None if decision.allowed else decision.reason
+    with options.memory() as memory:
+        advice = memory.advise(case_id, configuration.advisory, refused=refused, record=record)
+
+    def draw(console: Console) -> None:
+        if advice.text is None:
+            console.print(f"Nothing is said. {advice.gate}: {advice.reason}", soft_wrap=True, markup=False)
+        else:
+            console.print(advice.text, soft_wrap=True, markup=False)
+
+    options.show(advice.to_json(), draw)

@@ -149,7 +149,11 @@ def test_one_branch_can_fail_and_stall() -> None:
 
 @pytest.mark.parametrize(
     ("name", "word"),
-    [("upload.attachment", "attachment"), ("approval.requested", "approves"), ("deploy", "inputs before deploy")],
+    [
+        ("upload.attachment", "attachment"),
+        ("approval.requested", "approves"),
+        ("deploy", "inputs before entering deploy"),
+    ],
 )
 def test_interventions_follow_the_name_of_the_branch(name: str, word: str) -> None:
     state = Branches.ordered([branch(name, 1, bad=1), branch("other", 3, ok=3)])
