@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -86,6 +86,8 @@ class TaskRouter:
         Session key; cases are called ``session:{key}:task:{slug}:{time}``.
     keep_text : bool
         Make the slug from the title; otherwise it is the number of the task, which says nothing of the text.
+    idle_timeout, stale_timeout : int
+        Nanoseconds of silence after which a message begins another task, and after which a task has ended.
     """
 
     session: str
@@ -93,6 +95,24 @@ class TaskRouter:
     task: _Task | None = None
     last: int | None = None
     number: int = 0
+    idle_timeout: int = IDLE
+    stale_timeout: int = STALE
+
+    def state(self) -> dict[str, Any]:
+        """What another process needs to go on: `restored` takes it.
+
+        Without `keep_text` the title is left out; then a change of subject is no longer told by its words.
+        """
+        task = None if self.task is None else self.task._asdict()
+        if task is not None and not self.keep_text:
+            task["title"] = ""
+        return {"session": self.session, "task": task, "last": self.last, "number": self.number}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], *, keep_text: bool, idle_timeout: int, stale_timeout: int) -> TaskRouter:
+        """The router that was left in a state."""
+        task = None if state["task"] is None else _Task(**state["task"])
+        return cls(state["session"], keep_text, task, state["last"], state["number"], idle_timeout, stale_timeout)
 
     @property
     def case_id(self) -> str:
@@ -108,7 +128,7 @@ class TaskRouter:
         found: list[Boundary] = []
         idle = 0 if self.last is None else instant - self.last
         self.last = instant
-        if self.task is not None and idle >= STALE:
+        if self.task is not None and idle >= self.stale_timeout:
             found += self.end("stale-timeout")
         words = _phrases()
         lower = text.strip().lower()
@@ -150,9 +170,9 @@ class TaskRouter:
             return None
         if self.task is None:
             return title, "auto-first-message"
-        if idle >= IDLE:
+        if idle >= self.idle_timeout:
             return title, "auto-idle-timeout"
-        if lower.startswith(words.shift) and _shared(title, self.task.title, words) <= _OVERLAP:
+        if lower.startswith(words.shift) and self.task.title and _shared(title, self.task.title, words) <= _OVERLAP:
             return title, "auto-intent-shift"
         return None
 

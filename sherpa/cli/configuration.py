@@ -67,6 +67,7 @@ def validate(
     Example:
         sherpa config validate sherpa.toml
     """
+    from sherpa.capture.rules import broken_patterns
     from sherpa.configuration import configure, find_file, read_document
     from sherpa.errors import ConfigError
 
@@ -74,7 +75,9 @@ def validate(
     path = find_file(options.root, os.environ, file or options.file)
     if path is None:
         raise ConfigError(f"{options.root}: holds no configuration file; name one")
-    configure(read_document(path), where=str(path))
+    broken = broken_patterns(configure(read_document(path), where=str(path)).taxonomy.rules)
+    if broken:
+        raise ConfigError(f"{path}: {'; '.join(broken)}")
     options.show({"file": str(path), "valid": True}, lambda console: console.print(f"{path}: valid", soft_wrap=True))
 
 
