@@ -7,7 +7,7 @@ SUITE ?= fixtures/validation/suite.json
 
 GATE ?= fixtures/validation/synthetic-workflows.json
 
-.PHONY: run test test-full test-openclaw lint bench results results-check clean
+.PHONY: docs run test test-full test-openclaw lint bench results results-check clean
 
 run: $(VENV)/.run
 	@$(BIN)/sherpa validate-suite --input $(SUITE) --output reports/validate-suite.json
@@ -29,6 +29,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.run
+	$(BIN)/python -m sherpa.cli.reference docs/cli.md
 
 bench: $(VENV)/.run
 	$(BIN)/python -m benchmarks
