@@ -172,15 +172,19 @@ class ProceduralMemory:
         StoreError
             If there is no such case.
         """
+        from sherpa.capture.queue import CaptureQueue
         from sherpa.derive import NeedsRebuild, remove_case
 
+        # What waits in the queue of capture would bring the case back.
+        queue = CaptureQueue(self.root / "queue")
+        queue.flush(self.ingest_batch)
         with self.ledger.writing():
             self._catch_up()
             events = len(self.store.case_types(case_id))
             if not events:
                 raise StoreError(f"no case {case_id!r} is known")
             exports = [path for path in self.exports() if _mentions(path, case_id)]
-            for path in exports:
+            for path in (*exports, *(path for path in queue.routes.glob("*.json") if _mentions(path, case_id))):
                 path.unlink()
             with self.store.transaction() as db:
                 db.execute("DELETE FROM metadata WHERE key = ?", (f"{ADVISED}{case_id}",))
@@ -551,7 +555,7 @@ def _with(config: EngineConfig, changes: dict[str, Any]) -> EngineConfig:
 
 
 def _mentions(path: Path, case_id: str) -> bool:
-    """Whether a snapshot holds a case."""
+    """Whether a JSON file names a case."""
     quoted = msgspec.json.encode(case_id)
     return quoted in path.read_bytes()
 

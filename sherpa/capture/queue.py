@@ -31,10 +31,16 @@ class CaptureQueue:
         Made on first use.
     lock_timeout : float
         Seconds to wait for another process that writes to the queue; it does so for milliseconds.
+
+    Attributes
+    ----------
+    routes : Path
+        Folder for where each session stands, a file per session.
     """
 
     def __init__(self, folder: Path, *, lock_timeout: float = 30.0) -> None:
         self.folder = folder
+        self.routes = folder / "routes"
         self._lock = FileLock(str(folder / ".lock"), is_singleton=False, timeout=lock_timeout)
         self._flushing = FileLock(str(folder / ".flush"), is_singleton=False, timeout=0)
 

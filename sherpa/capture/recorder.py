@@ -53,7 +53,6 @@ class Recorder:
     ) -> None:
         self.configuration = configuration or Configuration()
         self.queue = CaptureQueue(root / "queue")
-        self._routes = root / "queue" / "routes"
         self._clock = clock
         self._new_id = new_id
         self._taxonomy: Taxonomy = load_taxonomy()
@@ -185,7 +184,7 @@ class Recorder:
         write_whole(self._route(session), msgspec.json.encode(router.state()))
 
     def _route(self, session: Session) -> Path:
-        return self._routes / f"{hashlib.sha256(session.key.encode()).hexdigest()[:32]}.json"
+        return self.queue.routes / f"{hashlib.sha256(session.key.encode()).hexdigest()[:32]}.json"
 
     def _boundaries(self, boundaries: list[Boundary]) -> list[tuple[Captured, str, dict[str, float]]]:
         outcome: dict[str, Any] = {"task.completed": "success", "task.failed": "failure"}

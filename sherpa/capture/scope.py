@@ -65,6 +65,21 @@ def decide(session: Session, configuration: Configuration) -> Decision:
     return Decision(default == "allow", stateless, f"scope.default is {default}")
 
 
+def not_advised(session: Session, configuration: Configuration) -> str | None:
+    """Why a session gets no advice; None if it may have some.
+
+    ``advisory.scope`` narrows the scope to one kind of chat; a direct message is a direct chat.
+    """
+    decision = decide(session, configuration)
+    if not decision.allowed:
+        return decision.reason
+    wanted = configuration.advisory.scope
+    kind = "direct" if session.chat_type == "dm" else session.chat_type
+    if wanted is not None and kind != ("direct" if wanted == "dm" else wanted):
+        return f"advisory.scope is {wanted}, and this is a {session.chat_type} chat"
+    return None
+
+
 def _holds(match: ScopeMatch, session: Session) -> bool:
     conditions = (
         (match.chat_type, session.chat_type),

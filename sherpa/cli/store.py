@@ -348,14 +348,11 @@ def advise(
         sherpa advise --case-id session:42
         sherpa advise --case-id session:42 --session agent:main:telegram:direct:42 --record
     """
-    from sherpa.capture.scope import Session, decide
+    from sherpa.capture.scope import Session, not_advised
 
     options = settings(context, json)
     configuration = options.configuration()
-    refused = None
-    if session is not None:
-        decision = decide(Session(session), configuration)
-        refused = None if decision.allowed else decision.reason
+    refused = None if session is None else not_advised(Session(session), configuration)
     with options.memory() as memory:
         advice = memory.advise(case_id, configuration.advisory, refused=refused, record=record)
 

@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sherpa import ProceduralMemory
+from sherpa.capture.recorder import Recorder
+from sherpa.capture.scope import Session
 from sherpa.cli.main import app
+from sherpa.configuration import configure
 from sherpa.derive import DERIVED
 from sherpa.errors import StoreError
 from tests.conftest import PROJECT
@@ -100,6 +103,24 @@ def test_it_does_not_come_back_with_a_snapshot(tmp_path: Path) -> None:
         assert memory.store.case_types(SECRET) == ()
 
 
+def test_what_waits_to_be_stored_goes_too(tmp_path: Path) -> None:
+    configuration = configure({"caseSplitting": {"by": "task"}, "ledger": {"redactRawText": False}})
+    recorder = Recorder(tmp_path, configuration, clock=lambda: 1_800_000_000 * 10**9)
+    session = Session("agent:main:x:direct:plugh")
+    recorder.message(session, "Please look after the xyzzy of this house")
+    with ProceduralMemory(tmp_path) as memory:
+        recorder.queue.flush(memory.ingest_batch)
+        (case,) = [row[0] for row in memory.store.case_rows()]
+        recorder.tool(session, "started", "exec")
+        assert len(recorder.queue) == 1
+        assert memory.forget(case)["removedEvents"] == 3
+        assert len(recorder.queue) == 0
+        memory.gc()
+    everything = bytes_of(tmp_path)
+    for text in ("plugh", "xyzzy", case):
+        assert text.encode() not in everything, text
+
+
 def test_it_may_begin_anew(tmp_path: Path) -> None:
     with ProceduralMemory(tmp_path) as memory:
         memory.ingest_batch(events(SECRET, ["a", "b"]))
@@ -133,6 +154,8 @@ KILLED = """
 import os, signal, sys
 import sherpa.ledger as ledger
 from sherpa import ProceduralMemory
+from sherpa.capture.recorder import Recorder
+from sherpa.capture.scope import Session
 at, done = int(sys.argv[2]), 0
 def die(function):
     def wrapped(*arguments, **given):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sherpa.capture.scope import ChatType, Session, decide
+from sherpa.capture.scope import ChatType, Session, decide, not_advised
 from sherpa.configuration import configure
 
 
@@ -80,3 +80,13 @@ def test_stateless_sessions_are_told_apart() -> None:
     configuration = configure({"statelessSessionPatterns": ["agent:*:probe:**"], "ignoreSessionPatterns": []})
     assert decide(Session("agent:main:probe:direct:1"), configuration).stateless
     assert not decide(Session("agent:main:x:direct:1"), configuration).stateless
+
+
+def test_advice_may_have_a_narrower_scope() -> None:
+    everything = {"scope": {"default": "allow", "rules": []}}
+    narrow = configure(everything | {"advisory": {"scope": "direct"}})
+    assert not_advised(Session("agent:main:x:direct:1"), narrow) is None
+    assert not_advised(Session("agent:main:x:dm:1"), narrow) is None
+    assert not_advised(Session("agent:main:x:group:1"), narrow) == "advisory.scope is direct, and this is a group chat"
+    assert not_advised(Session("agent:main:x:group:1"), configure(everything)) is None
+    assert not_advised(Session("agent:main:x:group:1"), configure({})) == "scope.default is deny"
