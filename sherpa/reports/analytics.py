@@ -17,7 +17,9 @@ Discovery = dict[tuple[int, str, str], int]
 OUTCOMES = ("success", "failure", "unknown")
 
 
-def analytics_report(store: GraphStore, *, as_of: int, limit: int = 10, discovered: Discovery | None = None) -> dict[str, Any]:
+def analytics_report(
+    store: GraphStore, *, as_of: int, limit: int = 10, discovered: Discovery | None = None
+) -> dict[str, Any]:
     """Cases by outcome, and transitions over all orders.
 
     Parameters
@@ -107,4 +109,3 @@ def _transition(row: TransitionRow) -> dict[str, Any]:
         "meanTimeToNextMs": as_json_number(round_half_up(row.total_ms / row.timed, 0)) if row.timed else None,
         "lastSeenAt": row.last_seen_at,
     }
-

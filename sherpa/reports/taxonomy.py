@@ -74,7 +74,11 @@ def taxonomy_report(
     recent_total = sum(c.recent for c in counts)
     baseline_total = total - recent_total
     shares = {
-        c.name: (rounded_share(c.baseline, baseline_total), rounded_share(c.recent, recent_total), rounded_share(c.count, total))
+        c.name: (
+            rounded_share(c.baseline, baseline_total),
+            rounded_share(c.recent, recent_total),
+            rounded_share(c.count, total),
+        )
         for c in counts
     }
 
