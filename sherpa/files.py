@@ -46,3 +46,27 @@ def writing_whole(path: Path) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError):
             raise SourceError(f"cannot be written: {error.strerror or error}", file=path) from None
         raise
+
+
+def append_lines(path: Path, data: bytes) -> None:
+    """Append whole lines durably. Half a line of a process that died gets its end first, so that ours begins a line.
+
+    Raises
+    ------
+    OSError
+        If they cannot be written; then none of them is kept.
+    """
+    with open(path, "ab+") as file:
+        before = file.seek(0, os.SEEK_END)
+        try:
+            file.write(b"\n" + data if before and not _ends_whole(file) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(before)
+            raise
+
+
+def _ends_whole(file: IO[bytes]) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return file.read() == b"\n"

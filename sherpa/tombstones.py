@@ -7,10 +7,11 @@ by the next writer; and an import recognises a case that must not come back.
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import msgspec
+
+from sherpa.files import append_lines
 
 
 class Tombstone(msgspec.Struct, frozen=True, rename="camel"):
@@ -69,14 +70,4 @@ class Tombstones:
 
     def add(self, stone: Tombstone) -> None:
         """Write one durably."""
-        with open(self.path, "ab") as file:
-            if file.tell() and not self._ends_whole():
-                file.write(b"\n")
-            file.write(msgspec.json.encode(stone) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _ends_whole(self) -> bool:
-        with open(self.path, "rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read() == b"\n"
+        append_lines(self.path, msgspec.json.encode(stone) + b"\n")

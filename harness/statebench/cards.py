@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
+from harness.statebench.lexical import PER_TOKEN, tokens
 from harness.statebench.policies import Rule, read_policies
 from harness.statebench.procedures import Followers, Procedure, read_procedures
 from harness.statebench.redaction import Redactor
@@ -17,13 +17,7 @@ CardKind = Literal["trajectory", "policy", "procedure", "domain-playbook", "sequ
 """The last two are those of the original, made for comparison only."""
 BUDGET = 150
 """Tokens that a card may have: three of them stay within 450."""
-_PER_TOKEN = 4
 _OPENING, _REASON, _STEPS = 200, 90, 14
-
-
-def tokens(text: str) -> int:
-    """Tokens of a text, estimated: a token for every four characters, rounded up."""
-    return math.ceil(len(text) / _PER_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -169,7 +163,7 @@ def _reason(call: Call) -> str:
 def _policy_cards(domain: str, topic: str, rules: Sequence[Rule], redactor: Redactor) -> Iterator[Card]:
     """A policy in as few cards as the budget allows; a line is never cut unless it alone is too long."""
     head = f"Policy '{topic}' of {domain}, as {POLICY_TOOL} gave it:"
-    room = BUDGET * _PER_TOKEN - len(head) - 1
+    room = BUDGET * PER_TOKEN - len(head) - 1
     page: list[tuple[Rule, str]] = []
     number = 0
     for rule in rules:

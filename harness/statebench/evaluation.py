@@ -15,7 +15,7 @@ import numpy as np
 
 from experiments.intervals import RESAMPLES, cluster_bootstrap
 from harness.statebench.build import build
-from harness.statebench.cards import tokens
+from harness.statebench.lexical import tokens
 from harness.statebench.measures import NAMES, TASK, measure
 from harness.statebench.nexttool import next_tool_hits
 from harness.statebench.parity import parity_cards

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 _WORD = re.compile(r"[a-z0-9]+")
 K1, B = 1.5, 0.75
+PER_TOKEN = 4
 _FUNCTION_WORDS = frozenset(
     _WORD.findall(
         "a about after all also am an and any are as at back be because been before but by can could did do does "
@@ -28,6 +29,11 @@ def words(text: str) -> list[str]:
 def content_words(found: Sequence[str]) -> list[str]:
     """The words that say what a text is about, each once: no function words, no numbers, nothing with a digit."""
     return [w for w in dict.fromkeys(found) if w not in _FUNCTION_WORDS and w.isalpha()]
+
+
+def tokens(text: str) -> int:
+    """Tokens of a text, estimated: a token for every four characters, rounded up."""
+    return math.ceil(len(text) / PER_TOKEN)
 
 
 class BM25:

@@ -18,13 +18,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.statebench.adapter import LEARNINGS_VARIABLE
+from harness.statebench.lexical import tokens
 from harness.statebench.retrieval import TOP_K, Learnings
 
 DOMAINS = ("travel", "customer_support", "shopping_assistant")
 AGENT_CLASS = "SherpaMemoryAgent"
 TOKENS = 450
 """Most tokens that an answer of three cards should have on average."""
-_PER_TOKEN = 4
 _MINIMUM = (3, 12)
 _NEEDED = ("STATE_BENCH_EVAL_ENDPOINT", "STATE_BENCH_EVAL_DEPLOYMENTS")
 
@@ -80,9 +81,9 @@ def _load_agent(folder: Path) -> tuple[type[Any] | None, list[Check]]:
 
 
 def _artefact(agent: type[Any] | None, environment: dict[str, str]) -> Iterator[Check]:
-    path = str(getattr(agent, "learnings_path", "") or environment.get("SHERPA_LEARNINGS", ""))
+    path = str(getattr(agent, "learnings_path", "") or environment.get(LEARNINGS_VARIABLE, ""))
     if not path:
-        yield Check("artefact", False, "neither the agent nor SHERPA_LEARNINGS names one")
+        yield Check("artefact", False, f"neither the agent nor {LEARNINGS_VARIABLE} names one")
         return
 
     def read() -> str:
@@ -111,7 +112,7 @@ def _answers(path: str) -> str:
             texts = learnings.retrieve(query, TOP_K, domain=domain)
             if len(texts) > TOP_K or len(set(texts)) < len(texts) or texts != learnings.retrieve(query, domain=domain):
                 raise ValueError(f"the answer for {card.id} is too long, repeats a card or changes")
-            sizes.append(sum(-(-len(text) // _PER_TOKEN) for text in texts))
+            sizes.append(sum(map(tokens, texts)))
     mean = sum(sizes) / max(1, len(sizes))
     if mean > TOKENS:
         raise ValueError(f"three cards have {mean:.0f} tokens on average, more than {TOKENS}")

@@ -16,6 +16,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from sherpa.errors import LedgerError
+from sherpa.files import append_lines
 
 _encoder = msgspec.json.Encoder()
 _WAITING = "waiting.jsonl"
@@ -57,17 +58,8 @@ class CaptureQueue:
         data = b"".join(_encoder.encode(event) + b"\n" for event in events)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with self._lock, open(self.folder / _WAITING, "ab") as file:
-                before = file.tell()
-                # Half a line of a process that died gets its end, so that ours begins a line.
-                torn = before > 0 and not _ends_whole(self.folder / _WAITING)
-                try:
-                    file.write(b"\n" + data if torn else data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                except OSError:
-                    file.truncate(before)
-                    raise
+            with self._lock:
+                append_lines(self.folder / _WAITING, data)
         except (OSError, Timeout) as error:
             reason = getattr(error, "strerror", None) or "another process holds it"
             raise LedgerError(f"{self.folder}: events cannot be queued: {reason}") from None
@@ -123,9 +115,3 @@ def _events(path: Path) -> list[dict[str, Any]]:
         except msgspec.MsgspecError:
             continue
     return found
-
-
-def _ends_whole(path: Path) -> bool:
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read() == b"\n"

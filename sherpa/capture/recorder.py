@@ -17,6 +17,7 @@ from sherpa.capture.routing import Boundary, TaskRouter
 from sherpa.capture.rules import Captured, apply_rules
 from sherpa.capture.scope import Session, decide
 from sherpa.configuration import Configuration, milliseconds
+from sherpa.event import Outcome
 from sherpa.files import write_whole
 from sherpa.instants import NANOS_PER_MS, format_instant
 from sherpa.sources.openclaw.taxonomy import Taxonomy, load_taxonomy
@@ -25,8 +26,10 @@ ToolPhase = Literal["started", "succeeded", "failed"]
 SessionPhase = Literal["started", "resumed", "ended"]
 SOURCE = "openclaw.capture"
 _ID, _NAMES, _PREVIEW = 160, 16, 160
+_OUTCOMES: dict[ToolPhase, Outcome] = {"started": "unknown", "succeeded": "success", "failed": "failure"}
 _SPACE = re.compile(r"\s+")
-_FAMILIES = {"browser": "browser", "web": "web", "automation": "automation"}
+_FAMILIES = frozenset({"browser", "web", "automation"})
+"""Families of tools that are captured by an option of their own."""
 
 
 class Recorder:
@@ -62,11 +65,8 @@ class Recorder:
         if not self._in_scope(session):
             return []
         now = self._clock()
-        event = Captured("session", f"session.{phase}", SOURCE, "system", phase=phase, channel=session.channel)
-        if phase == "ended":
-            event = Captured(
-                "session", "session.ended", SOURCE, "system", "success", phase=phase, channel=session.channel
-            )
+        outcome: Outcome = "success" if phase == "ended" else "unknown"
+        event = Captured("session", f"session.{phase}", SOURCE, "system", outcome, phase=phase, channel=session.channel)
         router = self._router(session)
         found = [(event, router.case_id if router else self._case(session), metrics)]
         if phase == "ended" and router is not None:
@@ -118,7 +118,7 @@ class Recorder:
         """A tool was called or came back; returns ids of events."""
         capture = self.configuration.capture
         family = self._taxonomy.family(name)
-        option = _FAMILIES.get(family, "tools")
+        option = family if family in _FAMILIES else "tools"
         if not getattr(capture, option) or (name.startswith("memory_") and not capture.memory_writes):
             return []
         if not self._in_scope(session):
@@ -138,7 +138,7 @@ class Recorder:
             f"{family}.{phase}",
             SOURCE,
             "agent",
-            {"started": "unknown", "succeeded": "success", "failed": "failure"}[phase],  # type: ignore[arg-type]
+            _OUTCOMES[phase],
             (f"tool:{tool}", f"tool-family:{family}"),
             tool_name=tool,
             tool_family=family,
