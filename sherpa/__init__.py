@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sherpa.branches import Branch, Branches, EdgeSource
+    from sherpa.client import AsyncSherpaClient, SherpaClient
     from sherpa.config import EngineConfig
     from sherpa.counting import CountTable
     from sherpa.errors import SherpaError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AsyncSherpaClient": "sherpa.client",
     "Branch": "sherpa.branches",
     "Branches": "sherpa.branches",
     "Case": "sherpa.eventlog",
@@ -34,11 +36,13 @@ _HOME = {
     "GraphStore": "sherpa.store",
     "Ledger": "sherpa.ledger",
     "ProceduralMemory": "sherpa.memory",
+    "SherpaClient": "sherpa.client",
     "SherpaError": "sherpa.errors",
     "VariableOrderMarkovModel": "sherpa.model",
 }
 
 __all__ = [
+    "AsyncSherpaClient",
     "Branch",
     "Branches",
     "Case",
@@ -50,6 +54,7 @@ __all__ = [
     "GraphStore",
     "Ledger",
     "ProceduralMemory",
+    "SherpaClient",
     "SherpaError",
     "VariableOrderMarkovModel",
     "__version__",

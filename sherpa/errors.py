@@ -4,13 +4,15 @@
     ├── EventError      an event does not fit the schema
     ├── LedgerError     the ledger on disk cannot be used
     ├── StoreError      graph.db cannot be used
+    │   └── UnknownCaseError    no such case
     ├── ConfigError     an option has a value it may not have
     ├── SourceError     a file of events (CSV, XES, JSONL …) cannot be read
     ├── DatasetError    a labelled dataset or suite is malformed
-    └── SplitError      a split cannot be made from this dataset
+    ├── SplitError      a split cannot be made from this dataset
+    └── OperationError  what a door of the memory answers instead of a result (`sherpa.serve`)
 
-A message says what is wrong, where (file, line, case, field) and what to do. The command line prints it on one line
-and exits with code 2.
+Every class has a `code`, which goes over the wire beside the message. A message says what is wrong, where (file, line,
+case, field) and what to do. The command line prints it on one line and exits with code 2.
 """
 
 from __future__ import annotations
@@ -21,21 +23,37 @@ from pathlib import Path
 class SherpaError(Exception):
     """Base of all errors that a user can act on."""
 
+    code = "failed"
+
 
 class EventError(SherpaError):
     """An event does not fit the schema."""
+
+    code = "invalid_event"
 
 
 class LedgerError(SherpaError):
     """The ledger on disk cannot be used."""
 
+    code = "ledger_unavailable"
+
 
 class StoreError(SherpaError):
     """The graph database cannot be used."""
 
+    code = "store_unavailable"
+
+
+class UnknownCaseError(StoreError):
+    """There is no such case."""
+
+    code = "not_found"
+
 
 class ConfigError(SherpaError):
     """An option has a value it may not have."""
+
+    code = "invalid_configuration"
 
 
 class LocatedError(SherpaError):
@@ -81,6 +99,8 @@ class LocatedError(SherpaError):
 class SourceError(LocatedError):
     """A file of events cannot be read."""
 
+    code = "invalid_source"
+
 
 class DatasetError(LocatedError):
     """A labelled dataset or a suite is malformed."""
@@ -88,3 +108,18 @@ class DatasetError(LocatedError):
 
 class SplitError(LocatedError):
     """A split cannot be made from this dataset."""
+
+
+class OperationError(SherpaError):
+    """An operation of the memory was refused or failed; the same class and code through every door.
+
+    Parameters
+    ----------
+    code : str
+        ``invalid_parameters``, ``invalid_event``, ``not_found``, ``overloaded``, ``backend_unavailable`` …
+    message : str
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code

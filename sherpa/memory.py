@@ -14,7 +14,7 @@ import msgspec
 
 from sherpa.answers import WorkflowNext, WorkflowOutcomes, WorkflowRecall, WorkflowState
 from sherpa.config import EngineConfig
-from sherpa.errors import ConfigError, LedgerError, StoreError
+from sherpa.errors import ConfigError, LedgerError, StoreError, UnknownCaseError
 from sherpa.event import Event, Projection, read_event
 from sherpa.instants import NANOS_PER_MS, format_instant, format_milliseconds, parse_instant
 from sherpa.ledger import Appended, Ledger, LedgerReport
@@ -126,11 +126,20 @@ class ProceduralMemory:
         appended = self.ingest_batch([event])
         if appended.events:
             return appended.events[0]
-        event_id = event.event_id if isinstance(event, Event) else str(event["eventId"])
-        earlier = self.store.event(event_id)
-        if earlier is None:
+        return self.stored(event.event_id if isinstance(event, Event) else str(event["eventId"]))
+
+    def stored(self, event_id: str) -> Event:
+        """An event that was stored before, by its id.
+
+        Raises
+        ------
+        LedgerError
+            If it cannot be read.
+        """
+        event = self.store.event(event_id)
+        if event is None:
             raise LedgerError(f"event {event_id!r} is in the ledger, but cannot be read there; run `sherpa rebuild`")
-        return earlier
+        return event
 
     def ingest_batch(self, events: Sequence[Event | dict[str, Any]]) -> Appended:
         """Store several events, all or (if one is invalid) none, and bring the graph up to date.
@@ -169,8 +178,7 @@ class ProceduralMemory:
 
         Raises
         ------
-        StoreError
-            If there is no such case.
+        UnknownCaseError
         """
         from sherpa.capture.queue import CaptureQueue
         from sherpa.derive import NeedsRebuild, remove_case
@@ -182,7 +190,7 @@ class ProceduralMemory:
             self._catch_up()
             events = len(self.store.case_types(case_id))
             if not events:
-                raise StoreError(f"no case {case_id!r} is known")
+                raise UnknownCaseError(f"no case {case_id!r} is known")
             exports = [path for path in self.exports() if _mentions(path, case_id)]
             for path in (*exports, *(path for path in queue.routes.glob("*.json") if _mentions(path, case_id))):
                 path.unlink()
@@ -498,7 +506,10 @@ class ProceduralMemory:
         """
         from sherpa.snapshot import read_snapshot
 
-        events, exported_at = read_snapshot(path)
+        return self.import_events(*read_snapshot(path))
+
+    def import_events(self, events: Sequence[Event], exported_at: str | None = None) -> dict[str, Any]:
+        """Take in events of another memory; those that are here already, or of a forgotten case, are left out."""
         stones = self.ledger.tombstones.all()
         gone = {case for case in {e.case_id for e in events} if any(stone.holds(case) for stone in stones)}
         appended = self.ingest_batch([event for event in events if event.case_id not in gone])

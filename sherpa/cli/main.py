@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sherpa import __version__
-from sherpa.cli import admin, benchmark, configuration, experiment, gate, openclaw, statebench, store
+from sherpa.cli import admin, benchmark, configuration, experiment, gate, openclaw, serve, statebench, store
 from sherpa.cli.context import INTERNAL, Settings, guarded
 from sherpa.config import ESTIMATORS, STRATEGIES
 
@@ -122,6 +122,7 @@ gate.register(app)
 openclaw.register(app)
 benchmark.register(app)
 statebench.register(app)
+serve.register(app)
 
 
 def main() -> None:
