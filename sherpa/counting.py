@@ -24,13 +24,13 @@ from sherpa.counttable import (
     common_order,
     empty_table,
     merge,
-    sorted_groups,
     stack_orders,
     tally,
 )
 from sherpa.eventlog import EventLog, TokenView, milliseconds
 from sherpa.instants import NO_INSTANT
 from sherpa.terminal import FAILURE, SUCCESS, UNKNOWN
+from sherpa.windows import grouped_windows
 
 __all__ = ["NO_MAX", "NO_MIN", "SUMS", "CountTable", "count", "empty_table", "merge", "subtract"]
 
@@ -79,25 +79,16 @@ def count(
 
 
 def _count_view(log: EventLog, view: TokenView, max_order: int, least_rank: int, root: bool) -> CountTable:
-    here = _transitions(log)
-    if len(here) == 0:
-        return empty_table(max_order)
-    case_of = log.case_of[here]
-    depth = here - log.offsets[:-1][case_of]
     # Tokens of the view and types of the next event share one vocabulary, view first.
     types = {t: i for i, t in enumerate(view.tokens)}
     next_ids = np.array([types.setdefault(t, len(types)) for t in log.vocabulary], dtype=np.int64)
-    following = next_ids[log.codes[here + 1]]
-    columns = [following + 1]
-    for back in range(max_order):
-        inside = depth >= back
-        columns.append(np.where(inside, view.codes[here - np.where(inside, back, 0)].astype(np.int64) + 1, 0))
-    rows, starts = sorted_groups(columns, len(types) + 1)
-
-    table = _reduce_rows(log, here, case_of, rows, starts)
-    keys = np.stack([c[rows[starts]] for c in columns], axis=1)
+    grouped = grouped_windows(log, view.codes, next_ids, max_order, len(types) + 1)
+    if grouped is None:
+        return empty_table(max_order)
+    here, starts, keys = grouped
+    table = _reduce_rows(log, here, starts)
+    responses = _responses(log, here, starts)
     gap = _first_difference(keys)
-    responses = _responses(log, here, rows, starts)
     parts = []
     for order in range(max_order, -1 if root else 0, -1):
         if order < max_order:
@@ -116,14 +107,6 @@ def _count_view(log: EventLog, view: TokenView, max_order: int, least_rank: int,
     return stack_orders([replace(p, vocabulary=tokens, response_vocabulary=log.response_vocabulary) for p in parts])
 
 
-def _transitions(log: EventLog) -> Int64:
-    """Positions of all events that have a successor in their case."""
-    last = np.zeros(log.events, dtype=bool)
-    ends = log.offsets[1:][np.diff(log.offsets) > 0] - 1
-    last[ends] = True
-    return np.flatnonzero(~last)
-
-
 @dataclass(frozen=True, eq=False)
 class _Values:
     sums: Int64
@@ -133,32 +116,47 @@ class _Values:
     known: Bool
 
 
-def _reduce_rows(log: EventLog, here: Int64, case_of: Int64, rows: Int64, starts: Int64) -> _Values:
-    sorted_here = here[rows]
-    after = sorted_here + 1
-    outcome = log.outcomes[after]
-    terminal = log.terminal[case_of[rows]]
-    first, second = log.instants[sorted_here], log.instants[after]
+def _reduce_rows(log: EventLog, here: Int64, starts: Int64) -> _Values:
+    """What the transitions of each group add up to.
+
+    Everything that is needed of a transition is laid side by side first, in the order of events, so that the sorted
+    order is looked up as seldom as possible: looking up at random is what costs.
+    """
+    marks = np.zeros(log.events, np.uint8)
+    marks[:-1] = log.outcomes[1:] + 1
+    marks += (np.repeat(log.terminal, np.diff(log.offsets)).astype(np.uint8) + 1) << 2
+    times = np.full((log.events, 2), NO_INSTANT, np.int64)
+    first, second = log.instants[:-1], log.instants[1:]
     timed = (first != NO_INSTANT) & (second != NO_INSTANT)
-    duration = np.where(timed, np.maximum(0, milliseconds(second) - milliseconds(first)), 0)
+    marks[:-1] += timed.astype(np.uint8) << 4
+    np.subtract(milliseconds(second), milliseconds(first), out=times[:-1, 0])
+    np.maximum(times[:-1, 0], 0, out=times[:-1, 0])
+    times[:-1, 0][~timed] = 0
+    times[:-1, 1] = second
+
+    mark = np.take(marks, here, mode="clip")
+    time = np.take(times, here, axis=0, mode="clip")
+    duration = np.ascontiguousarray(time[:, 0])
+    outcome, terminal, timed = mark & 3, (mark >> 2) & 3, mark >> 4 != 0
     flags = (
-        outcome == SUCCESS,
-        outcome == FAILURE,
-        terminal == SUCCESS,
-        terminal == FAILURE,
-        terminal == UNKNOWN,
+        outcome == SUCCESS + 1,
+        outcome == FAILURE + 1,
+        terminal == SUCCESS + 1,
+        terminal == FAILURE + 1,
+        terminal == UNKNOWN + 1,
         timed,
     )
     sums = np.empty((len(starts), len(SUMS)), np.int64)
-    sums[:, 0] = np.diff(np.append(starts, len(rows)))
+    sums[:, 0] = np.diff(np.append(starts, len(here)))
     for column, flag in enumerate(flags, start=1):
         sums[:, column] = np.add.reduceat(flag, starts, dtype=np.int64)
     sums[:, 7] = np.add.reduceat(duration, starts)
+    all_timed = bool(timed.all())
     return _Values(
         sums,
-        np.minimum.reduceat(np.where(timed, duration, NO_MIN), starts),
-        np.maximum.reduceat(np.where(timed, duration, NO_MAX), starts),
-        np.maximum.reduceat(second, starts),
+        np.minimum.reduceat(duration if all_timed else np.where(timed, duration, NO_MIN), starts),
+        np.maximum.reduceat(duration if all_timed else np.where(timed, duration, NO_MAX), starts),
+        np.maximum.reduceat(np.ascontiguousarray(time[:, 1]), starts),
         np.ones(len(starts), dtype=bool),
     )
 
@@ -179,7 +177,7 @@ def _first_difference(keys: Int64) -> Int64:
     return np.concatenate(([0], np.argmax(differs, axis=1)))
 
 
-def _responses(log: EventLog, here: Int64, rows: Int64, starts: Int64) -> Responses:
+def _responses(log: EventLog, here: Int64, starts: Int64) -> Responses:
     """(group, response key, count) of the first user event after each next event of a group."""
     none = np.empty(0, np.int64)
     if not (log.responses >= 0).any():
@@ -191,8 +189,8 @@ def _responses(log: EventLog, here: Int64, rows: Int64, starts: Int64) -> Respon
     case_end = np.repeat(log.offsets[1:], np.diff(log.offsets))
     found = upcoming[np.minimum(here + 2, size)]
     inside = found < case_end[here]
-    response = np.where(inside, log.responses[np.minimum(found, size - 1)], -1)[rows]
-    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
+    response = np.where(inside, log.responses[np.minimum(found, size - 1)], -1)
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(here))))
     has = response >= 0
     return tally(group[has], response[has].astype(np.int64), np.ones(int(has.sum()), np.int64))
 

@@ -33,7 +33,7 @@ SUMS = (
 
 NO_MIN = 2**63 - 1
 NO_MAX = -1
-_WORD_BITS = 63
+WORD_BITS = 63
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +133,12 @@ def sorted_groups(columns: list[Int64], width: int) -> tuple[Int64, Int64]:
     row_bits = max(1, (rows - 1).bit_length())
     word, used = columns[0], bits
     for column in columns[1:]:
-        if used + bits > _WORD_BITS:
+        if used + bits > WORD_BITS:
             distinct, word = np.unique(word, return_inverse=True)
             used = max(1, (len(distinct) - 1).bit_length())
         word = (word << bits) | column
         used += bits
-    if used + row_bits > _WORD_BITS:
+    if used + row_bits > WORD_BITS:
         distinct, word = np.unique(word, return_inverse=True)
         used = max(1, (len(distinct) - 1).bit_length())
     packed = np.sort((word << row_bits) | np.arange(rows))

@@ -301,7 +301,9 @@ class EventLog:
         return view
 
     def _make_view(self, level: str) -> TokenView:
-        procedure = self.procedures.astype(np.int64) if level != "raw" else np.full(self.events, -1, np.int64)
+        if level == "raw":
+            return self._types_in_use()
+        procedure = self.procedures.astype(np.int64)
         family = self.families.astype(np.int64) if level == "family-procedure" else np.full(self.events, -1, np.int64)
         width, height = len(PROCEDURES) + 1, len(self.family_vocabulary) + 1
         packed = (self.codes * np.int64(width) + procedure + 1) * height + family + 1
@@ -319,6 +321,14 @@ class EventLog:
             )
             rank.append(2 if f else 1 if p else 0)
         return TokenView(tuple(tokens), codes.astype(np.int32), np.array(rank, dtype=np.int8))
+
+
+    def _types_in_use(self) -> TokenView:
+        """The types that occur, each as its own token."""
+        used = np.bincount(self.codes, minlength=len(self.vocabulary)) > 0
+        tokens = tuple(name for name, occurs in zip(self.vocabulary, used.tolist(), strict=True) if occurs)
+        codes = self.codes if used.all() else (np.cumsum(used) - 1).astype(np.int32)[self.codes]
+        return TokenView(tokens, codes, np.zeros(len(tokens), np.int8))
 
 
 @dataclass(frozen=True, slots=True)
