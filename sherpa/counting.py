@@ -19,20 +19,33 @@ from sherpa.counttable import (
     CountTable,
     Int64,
     Responses,
+    SupportTable,
     canonical,
     combine,
     common_order,
     empty_table,
     merge,
+    sorted_groups,
     stack_orders,
     tally,
 )
 from sherpa.eventlog import EventLog, TokenView, milliseconds
 from sherpa.instants import NO_INSTANT
 from sherpa.terminal import FAILURE, SUCCESS, UNKNOWN
-from sherpa.windows import grouped_windows
+from sherpa.windows import grouped_windows, window_support
 
-__all__ = ["NO_MAX", "NO_MIN", "SUMS", "CountTable", "count", "empty_table", "merge", "subtract"]
+__all__ = [
+    "NO_MAX",
+    "NO_MIN",
+    "SUMS",
+    "CountTable",
+    "SupportTable",
+    "count",
+    "count_support",
+    "empty_table",
+    "merge",
+    "subtract",
+]
 
 
 def count(
@@ -76,6 +89,49 @@ def count(
         least = 0 if position == 0 else rank[level]
         tables.append(_count_view(log, log.view(level), max_order, least, include_root and position == 0))
     return combine(tables, max_order)
+
+
+def count_support(log: EventLog, max_order: int) -> SupportTable:
+    """How often each edge of orders 1 to `max_order` was seen, and nothing else of it; faster than `count`.
+
+    Row for row the edges of ``count(log, max_order)``.
+
+    Raises
+    ------
+    ValueError
+        If `max_order` is below 1.
+    """
+    if max_order < 1:
+        raise ValueError(f"max_order is {max_order}; it must be at least 1")
+    view = log.view("raw")
+    names = sorted(view.tokens)
+    rank = np.argsort(np.argsort(np.array(view.tokens, dtype=object)))
+    place = dict(zip(view.tokens, rank.tolist(), strict=True))
+    next_ids = np.array([place.get(t, 0) for t in log.vocabulary], dtype=np.int64)
+    keys, support = window_support(log, rank.astype(np.int32)[view.codes], next_ids, max_order, len(names) + 1)
+    gap = _first_difference(keys) if len(keys) else np.empty(0, np.int64)
+    parts = []
+    for order in range(max_order, 0, -1):
+        if order < max_order and len(keys):
+            heads = np.flatnonzero(gap <= order)
+            support, keys, gap = np.add.reduceat(support, heads), keys[heads], gap[heads]
+        edges = np.flatnonzero(keys[:, order] > 0)
+        if len(edges):
+            rows, _ = sorted_groups([*keys[edges, 1 : order + 1].T, keys[edges, 0]], len(names) + 1)
+            edges = edges[rows]
+        context = np.full((len(edges), max_order), -1, np.int32)
+        context[:, :order] = keys[edges, 1 : order + 1] - 1
+        parts.append(
+            (np.full(len(edges), order, np.int8), context, (keys[edges, 0] - 1).astype(np.int32), support[edges])
+        )
+    parts.reverse()
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    orders, context, following, seen = columns
+    used = np.zeros(len(names) + 1, bool)
+    used[context] = used[following] = True
+    renumber = np.append(np.cumsum(used[:-1]) - 1, -1).astype(np.int32)
+    kept = tuple(name for name, occurs in zip(names, used.tolist(), strict=False) if occurs)
+    return SupportTable(max_order, kept, orders, renumber[context], renumber[following], seen)
 
 
 def _count_view(log: EventLog, view: TokenView, max_order: int, least_rank: int, root: bool) -> CountTable:

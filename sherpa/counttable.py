@@ -104,6 +104,32 @@ class CountTable:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class SupportTable:
+    """How often each edge was seen; edges as in a `CountTable`, in the same order.
+
+    Attributes
+    ----------
+    max_order : int
+    vocabulary : tuple of str
+    order : int8 array (edges,)
+    context : int32 array (edges, max_order)
+    next : int32 array (edges,)
+    support : int64 array (edges,)
+    """
+
+    max_order: int
+    vocabulary: tuple[str, ...]
+    order: npt.NDArray[np.int8]
+    context: Int32
+    next: Int32
+    support: Int64
+
+    def __len__(self) -> int:
+        """Number of edges."""
+        return len(self.next)
+
+
 def empty_table(max_order: int) -> CountTable:
     """The neutral element of `merge`."""
     none = np.empty(0, np.int64)

@@ -50,6 +50,27 @@ def grouped_windows(
     return here, starts, unpacked(words[starts], max_order, bits)
 
 
+def window_support(log: EventLog, codes: Int32, next_ids: Int64, max_order: int, width: int) -> tuple[Int64, Int64]:
+    """The distinct transitions and how often each occurs; arguments as of `grouped_windows`.
+
+    Returns
+    -------
+    (keys, support)
+        int64 (groups, max_order + 1) as the keys of `grouped_windows`, int64 (groups,).
+    """
+    bits = max(1, (width - 1).bit_length())
+    if (max_order + 1) * bits > WORD_BITS:
+        grouped = grouped_windows(log, codes, next_ids, max_order, width)
+        if grouped is None:
+            return np.empty((0, max_order + 1), np.int64), np.empty(0, np.int64)
+        here, starts, keys = grouped
+        return keys, np.diff(np.append(starts, len(here)))
+    words = np.delete(packed_windows(log, codes, next_ids, max_order, bits), last_of_case(log))
+    words.sort()
+    starts = run_starts(words) if len(words) else np.empty(0, np.int64)
+    return unpacked(words[starts], max_order, bits), np.diff(np.append(starts, len(words)))
+
+
 def packed_windows(log: EventLog, codes: Int32, next_ids: Int64, max_order: int, bits: int) -> Int64:
     """One word per event: what follows in the highest bits, then the event itself, then those before it.
 
@@ -59,7 +80,7 @@ def packed_windows(log: EventLog, codes: Int32, next_ids: Int64, max_order: int,
     tokens += 1
     words = np.empty(log.events, np.int64)
     np.add(next_ids[log.codes[1:]], 1, out=words[:-1])
-    words[-1] = 0
+    words[-1:] = 0
     words <<= max_order * bits
     shifted = np.empty_like(tokens)
     for back in range(min(max_order, log.events)):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sherpa.counting import NO_MAX, NO_MIN, SUMS, CountTable, count, empty_table, merge, subtract
+from sherpa.counting import NO_MAX, NO_MIN, SUMS, CountTable, count, count_support, empty_table, merge, subtract
 from sherpa.eventlog import EventLog, concatenate
 from sherpa.instants import NO_INSTANT
 from tests.property.strategies import logs, wide_logs
@@ -154,3 +155,37 @@ def test_orders_of_different_length_do_not_merge() -> None:
 def test_an_order_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         count(EventLog.from_codes([], [0], []), 0)
+
+
+@given(log=st.one_of(logs(), wide_logs()), max_order=st.integers(1, 5))
+def test_support_alone_is_that_of_the_whole_table(log: EventLog, max_order: int) -> None:
+    table, alone = count(log, max_order), count_support(log, max_order)
+    assert alone.vocabulary == table.vocabulary
+    for name in ("order", "context", "next", "support"):
+        assert np.array_equal(getattr(alone, name), getattr(table, name)), name
+
+
+@pytest.mark.parametrize("symbols", [2, 3000])
+@pytest.mark.parametrize("max_order", [1, 5, 10])
+def test_any_alphabet_and_order_is_counted_alike(symbols: int, max_order: int) -> None:
+    """Windows that fit into one word and windows that do not; the references are dictionaries."""
+    rng = np.random.default_rng(symbols)
+    lengths = rng.integers(0, 9, 120)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    names = [f"t{i}" for i in range(symbols)]
+    log = EventLog.from_codes(rng.integers(0, symbols, offsets[-1]), offsets, names)
+    expected: dict[tuple[tuple[str, ...], str], int] = {}
+    for case in range(len(log)):
+        types = [names[c] for c in log.codes[offsets[case] : offsets[case + 1]]]
+        for at in range(1, len(types)):
+            for order in range(1, min(max_order, at) + 1):
+                key = (tuple(types[at - order : at]), types[at])
+                expected[key] = expected.get(key, 0) + 1
+    for table in (count(log, max_order), count_support(log, max_order)):
+        found = {
+            (tuple(table.vocabulary[c] for c in context[order - 1 :: -1]), table.vocabulary[following]): support
+            for order, context, following, support in zip(
+                table.order.tolist(), table.context.tolist(), table.next.tolist(), table.support.tolist(), strict=True
+            )
+        }
+        assert found == expected
