@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from sherpa.branches import Branch, Branches
+from sherpa.bulk import WORKFLOW_LABEL, Batch, Loaded, load
 from sherpa.config import EngineConfig
 from sherpa.counting import NO_MAX, NO_MIN, SUMS, CountTable, count
 from sherpa.event import Event
-from sherpa.eventlog import EventLog
+from sherpa.eventlog import EventLog, milliseconds
+from sherpa.fewcount import MOST_EVENTS, Edge, EdgeKey, count_few
 from sherpa.instants import NANOS_PER_MS, NO_INSTANT, format_instant
 from sherpa.logbuilder import case_order, group_cases
 from sherpa.projection.states import join_state
 from sherpa.queries import branch_risks
 from sherpa.rounding import round_half_up
-from sherpa.store import EDGE_COUNTS, GraphStore, Row, insert, row_of_event, to_json_text
-from sherpa.terminal import OUTCOMES
+from sherpa.store import EDGE_COUNTS, GraphStore, Row, insert, row_of_event, to_json_text, without_indexes
+from sherpa.terminal import FAILURE, OUTCOMES, SUCCESS
 
 DERIVED = ("events", "cases", "state_edges", "workflows", "risk_metrics", "success_metrics")
-WORKFLOW_LABEL = "workflow:"
 
 Cases = Sequence[tuple[str, list[Event]]]
-EdgeKey = tuple[int, str, str]
-
-
-@dataclass
-class Edge:
-    """One row of ``state_edges`` that is being changed."""
-
-    sums: list[int]
-    responses: dict[str, int]
-    min_ms: int | None
-    max_ms: int | None
-    last: int | None
-
-    def row(self, key: EdgeKey) -> Row:
-        return (
-            *key,
-            *self.sums,
-            self.min_ms,
-            self.max_ms,
-            None if self.last is None else format_instant(self.last),
-            to_json_text(self.responses),
-            self.last,
-        )
 
 
 class NeedsRebuild(Exception):
@@ -60,6 +39,8 @@ def log_of(cases: Cases, config: EngineConfig) -> EventLog:
 
 def count_edges(log: EventLog, config: EngineConfig) -> dict[EdgeKey, Edge]:
     """Every edge of the log by its primary key."""
+    if config.state_strategy == "raw" and log.events <= MOST_EVENTS:
+        return count_few(log, config.max_order)
     table = count(log, config.max_order, strategy=config.state_strategy, allow_raw_fallback=config.allow_raw_fallback)
     responses: list[dict[str, int]] = [{} for _ in range(len(table))]
     for edge, key, times in zip(
@@ -109,10 +90,66 @@ def rebuild(db: sqlite3.Connection, events: Iterable[Event], config: EngineConfi
     insert(db, "events", (row_of_event(e) for _, members in cases for e in members))
     log = log_of(cases, config)
     insert(db, "cases", case_rows(cases, log))
+    _write_edges(db, log, config)
+    write_workflows(db, workflow_sums(cases, log), {})
+
+
+def rebuild_in_bulk(db: sqlite3.Connection, batches: Iterator[Batch], config: EngineConfig) -> None:
+    """`rebuild` for raw states, streaming: the same rows from batches of the ledger, in the caller's transaction.
+
+    Raises
+    ------
+    sqlite3.IntegrityError
+        If an event id occurs twice; then nothing may be kept.
+    """
+    for table in DERIVED:
+        db.execute(f"DELETE FROM {table}")
+    with without_indexes(db, "events"):
+        loaded = load(batches, lambda rows: insert(db, "events", rows))
+    insert(db, "cases", loaded_case_rows(loaded))
+    _write_edges(db, loaded.log, config)
+    write_workflows(db, loaded_workflow_sums(loaded), {})
+
+
+def _write_edges(db: sqlite3.Connection, log: EventLog, config: EngineConfig) -> None:
     edges = count_edges(log, config)
     insert(db, "state_edges", (edge.row(key) for key, edge in sorted(edges.items(), key=lambda item: item[0])))
-    write_workflows(db, workflow_sums(cases, log), {})
     _write_metrics(db, sorted(_by_state(edges, config).items()))
+
+
+def loaded_case_rows(loaded: Loaded) -> Iterator[Row]:
+    """`case_rows` from columns."""
+    log = loaded.log
+    first, last = log.instants[log.offsets[:-1]].tolist(), log.instants[log.offsets[1:] - 1].tolist()
+    return zip(
+        log.case_ids,
+        loaded.agents,
+        np.diff(log.offsets).tolist(),
+        map(format_instant, first),
+        map(format_instant, last),
+        map(OUTCOMES.__getitem__, log.terminal.tolist()),
+        last,
+        strict=True,
+    )
+
+
+def loaded_workflow_sums(loaded: Loaded) -> dict[str, WorkflowSums]:
+    """`workflow_sums` from columns."""
+    log, sums = loaded.log, {}
+    for label, rows in loaded.workflows.items():
+        cases = np.unique(np.searchsorted(log.offsets, rows, side="right") - 1)
+        begin, end = log.instants[log.offsets[cases]], log.instants[log.offsets[cases + 1] - 1]
+        ended, instants = log.terminal[cases], log.instants[rows]
+        sums[label] = WorkflowSums(
+            len(cases),
+            len(rows),
+            int((ended == SUCCESS).sum()),
+            int((ended == FAILURE).sum()),
+            int(np.maximum(0, milliseconds(end) - milliseconds(begin)).sum()),
+            int(instants.min()),
+            int(instants.max()),
+        )
+    return sums
 
 
 def case_rows(cases: Cases, log: EventLog) -> list[Row]:

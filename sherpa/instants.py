@@ -24,7 +24,8 @@ _FORM = re.compile(
 
 
 @lru_cache(maxsize=4096)
-def _day_number(year: int, month: int, day: int) -> int:
+def day_number(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01; ValueError if there is no such day."""
     return date(year, month, day).toordinal() - _EPOCH
 
 
@@ -51,7 +52,7 @@ def parse_instant(text: str, *, assume_utc: bool = False) -> int:
     if offset is None and not assume_utc:
         raise ValueError(f"{text!r} has no offset; end it with Z or with an offset such as +02:00")
     try:
-        days = _day_number(int(year), int(month), int(day))
+        days = day_number(int(year), int(month), int(day))
     except ValueError as error:
         raise ValueError(f"{text!r}: {error}") from None
     h, m, s = int(hour or 0), int(minute or 0), int(second or 0)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -23,10 +23,14 @@ from sherpa.event import Event, no_clock, no_id, read_event
 from sherpa.instants import format_instant, parse_instant
 from sherpa.tombstones import Tombstone, Tombstones, digest_of
 
+if TYPE_CHECKING:
+    from sherpa.eventlog import Int64
+
 UNSTAMPED = -(2**62)
 """Base of the sequence numbers of lines that carry none; the place in the file is added."""
 
 _CHUNK = 1 << 20
+_BLOCK = 1 << 22
 _TAIL = 1 << 13
 
 
@@ -307,21 +311,80 @@ class Ledger:
                 continue
             skip = (since or {}).get(segment.name, 0)
             stop = None if upto is None else upto[segment.name]
-            for start, _, raw in _lines(segment, skip, stop):
-                if not raw.strip():
-                    continue
-                try:
-                    event = _stored_event(raw, start)
-                except (msgspec.MsgspecError, EventError, ValueError) as error:
-                    number = _line_number(segment, start) + 1
-                    report.malformed.append(BadLine(str(segment), number, _reason(error)))
-                    continue
+            for event in _events(segment, _lines(segment, skip, stop), report):
                 if event.event_id in seen:
                     report.duplicates += 1
                     continue
                 seen.add(event.event_id)
                 report.events += 1
                 yield event
+
+    def batches(self, report: LedgerReport, upto: Mapping[str, int]) -> Iterator[tuple[list[Event], Int64]]:
+        """The same in batches, with the instants of the events, several times faster; duplicate ids are **not** told.
+
+        Parameters
+        ----------
+        report : LedgerReport
+        upto : mapping
+            Bytes of each segment to read to, from `positions`.
+        """
+        import numpy as np
+
+        for segment in self.segments():
+            if segment.name not in upto:
+                continue
+            for start, data in _blocks(segment, upto[segment.name]):
+                batch = _whole_batch(data)
+                if batch is None:
+                    # Something in it is not as this program writes it: line by line, each for itself.
+                    events = list(_events(segment, _lines(segment, start, start + len(data)), report))
+                    batch = events, np.array([e.instant for e in events], np.int64)
+                report.events += len(batch[0])
+                yield batch
+
+
+def _events(segment: Path, lines: Iterator[tuple[int, int, bytes]], report: LedgerReport) -> Iterator[Event]:
+    """Events of lines; malformed ones are listed in the report."""
+    for start, _, raw in lines:
+        if not raw.strip():
+            continue
+        try:
+            event = _stored_event(raw, start)
+        except (msgspec.MsgspecError, EventError, ValueError) as error:
+            number = _line_number(segment, start) + 1
+            report.malformed.append(BadLine(str(segment), number, _reason(error)))
+            continue
+        yield event
+
+
+def _blocks(segment: Path, stop: int) -> Iterator[tuple[int, bytes]]:
+    """(first byte, whole lines) of a segment, some megabytes at a time."""
+    at, rest = 0, b""
+    with open(segment, "rb") as file:
+        while at + len(rest) < stop:
+            read = file.read(min(_BLOCK, stop - at - len(rest)))
+            if not read:
+                return
+            data = rest + read
+            end = data.rfind(b"\n") + 1
+            rest = data[end:]
+            if end:
+                yield at, data[:end]
+                at += end
+
+
+def _whole_batch(data: bytes) -> tuple[list[Event], Int64] | None:
+    """Events of lines that are all as this program writes them, else None."""
+    from sherpa.canonical import parse_canonical
+
+    try:
+        events = _event_decoder.decode_lines(data)
+    except msgspec.MsgspecError:
+        return None
+    if any(type(event.seq) is not int for event in events):
+        return None
+    instants = parse_canonical([event.ts for event in events])
+    return None if instants is None else (events, instants)
 
 
 def _belongs(raw: bytes, stone: Tombstone) -> bool:

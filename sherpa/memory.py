@@ -7,6 +7,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -255,17 +256,28 @@ class ProceduralMemory:
         return None
 
     def _rebuild(self) -> None:
-        from sherpa.derive import rebuild
+        from sherpa.derive import rebuild, rebuild_in_bulk
 
-        metadata = self.store.metadata()
-        positions = self.ledger.positions()
-        report = LedgerReport()
-        events: Iterable[Event] = self.ledger.read(None, report, positions)
-        if self.config.require_projection:
-            events = [self._check_projection(event) for event in events]
+        config = self.config
+        if config.state_strategy == "raw" and not config.parity and not config.require_projection:
+            with suppress(sqlite3.IntegrityError):  # an id stands twice: the slower way knows what to do
+                self._replace(lambda db, upto, report: rebuild_in_bulk(db, self.ledger.batches(report, upto), config))
+                return
+
+        def one_by_one(db: sqlite3.Connection, upto: dict[str, int], report: LedgerReport) -> None:
+            events: Iterable[Event] = self.ledger.read(None, report, upto)
+            if config.require_projection:
+                events = [self._check_projection(event) for event in events]
+            rebuild(db, events, config)
+
+        self._replace(one_by_one)
+
+    def _replace(self, derive: Callable[[sqlite3.Connection, dict[str, int], LedgerReport], None]) -> None:
+        """Derive every table again, in one transaction."""
+        metadata, positions, report = self.store.metadata(), self.ledger.positions(), LedgerReport()
         now = self._clock()
         with self.store.transaction() as db:
-            rebuild(db, events, self.config)
+            derive(db, positions, report)
             fresh = {**metadata, "lastRebuildAt": format_milliseconds(now)}
             self._write_metadata(db, positions, report, int(metadata.get("rebuildCount", 0)) + 1, fresh, None)
         self.last_report = report

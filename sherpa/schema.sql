@@ -3,7 +3,7 @@
 -- timed_count (observations with a known duration) and the sums behind the rates of a workflow.
 
 CREATE TABLE events (
-    event_id TEXT PRIMARY KEY,
+    event_id TEXT NOT NULL,
     schema_version INTEGER NOT NULL,
     agent_id TEXT NOT NULL,
     case_id TEXT NOT NULL,
@@ -20,7 +20,9 @@ CREATE TABLE events (
     context TEXT,
     seq INTEGER NOT NULL,
     instant INTEGER NOT NULL
-) WITHOUT ROWID;
+);
+-- Not a primary key: an index can be made after the rows, which is three times faster for many of them.
+CREATE UNIQUE INDEX events_by_id ON events (event_id);
 CREATE INDEX events_by_case ON events (case_id, instant, seq, type);
 CREATE INDEX events_by_type ON events (type, case_id);
 

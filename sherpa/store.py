@@ -6,6 +6,7 @@ graph or the new one, whole; a process that dies leaves the old one. `sherpa.der
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from sherpa.projection.states import join_state
 if TYPE_CHECKING:
     from sherpa.eventlog import EventLog
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 TABLES = (
     "events",
     "cases",
@@ -50,6 +51,24 @@ EDGE_COUNTS = (
     "timed_count, total_duration_ms"
 )
 _VARIABLES = 500
+_CREATE = re.compile(r"^(CREATE (?:TABLE|UNIQUE INDEX|INDEX)) ", re.MULTILINE)
+_FROM_1 = """
+ALTER TABLE events RENAME TO events_1;
+DROP INDEX events_by_case;
+DROP INDEX events_by_type;
+CREATE TABLE events (
+    event_id TEXT NOT NULL, schema_version INTEGER NOT NULL, agent_id TEXT NOT NULL, case_id TEXT NOT NULL,
+    ts TEXT NOT NULL, source TEXT NOT NULL, type TEXT NOT NULL, actor TEXT NOT NULL, outcome TEXT NOT NULL,
+    labels_json TEXT NOT NULL, entities_json TEXT NOT NULL, projection_json TEXT NOT NULL DEFAULT 'null',
+    metrics_json TEXT NOT NULL, meta_json TEXT NOT NULL, context TEXT, seq INTEGER NOT NULL, instant INTEGER NOT NULL
+);
+INSERT INTO events SELECT * FROM events_1;
+DROP TABLE events_1;
+CREATE UNIQUE INDEX events_by_id ON events (event_id);
+CREATE INDEX events_by_case ON events (case_id, instant, seq, type);
+CREATE INDEX events_by_type ON events (type, case_id);
+"""
+"""From schema 1, whose events had their id as primary key."""
 
 
 class Transitions(Enum):
@@ -122,6 +141,9 @@ class GraphStore:
             self._db.executescript(
                 f"BEGIN IMMEDIATE;\n{_guarded(script)}PRAGMA user_version={SCHEMA_VERSION};\nCOMMIT;"
             )
+            return
+        if version == 1:
+            self._db.executescript(f"BEGIN IMMEDIATE;\n{_FROM_1}PRAGMA user_version=2;\nCOMMIT;")
             return
         raise sqlite3.DatabaseError(f"schema version {version}, this package knows {SCHEMA_VERSION}")
 
@@ -229,7 +251,8 @@ class GraphStore:
         """All rows of one of `TABLES`, by primary key."""
         if table not in TABLES:
             raise ValueError(table)
-        return self._db.execute(f"SELECT * FROM {table}").fetchall()
+        order = " ORDER BY event_id" if table == "events" else ""
+        return self._db.execute(f"SELECT * FROM {table}{order}").fetchall()
 
     # -- events ------------------------------------------------------------------------------------------------
 
@@ -341,9 +364,26 @@ def _collate(one: str, other: str) -> int:
 
 def _guarded(script: str) -> str:
     # Two processes may create the schema at the same time; the second finds it there.
-    return script.replace("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ").replace(
-        "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS "
-    )
+    return _CREATE.sub(r"\1 IF NOT EXISTS ", script)
+
+
+@contextmanager
+def without_indexes(db: sqlite3.Connection, table: str) -> Iterator[None]:
+    """Drop the indexes of a table and make them again when the block ends; inside a transaction.
+
+    Raises
+    ------
+    sqlite3.IntegrityError
+        If a unique one cannot be made again.
+    """
+    found = db.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL", (table,)
+    ).fetchall()
+    for name, _ in found:
+        db.execute(f"DROP INDEX {name}")
+    yield
+    for _, statement in found:
+        db.execute(statement)
 
 
 def insert(db: sqlite3.Connection, table: str, rows: Iterable[Row], *, replace: bool = False) -> None:

@@ -21,6 +21,7 @@ MODULES = sorted(
 
 def test_the_exported_names_are_exactly_these() -> None:
     assert sherpa.__all__ == [
+        "AsyncSherpaClient",
         "Branch",
         "Branches",
         "Case",
@@ -32,6 +33,7 @@ def test_the_exported_names_are_exactly_these() -> None:
         "GraphStore",
         "Ledger",
         "ProceduralMemory",
+        "SherpaClient",
         "SherpaError",
         "VariableOrderMarkovModel",
         "__version__",
