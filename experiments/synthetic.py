@@ -194,7 +194,7 @@ def _make_case(number: int, process: WorkflowProcess, rng: np.random.Generator, 
         types.append(event_type)
         instant += _minutes(rng, 1, 14)
     declared = (code for t in reversed(types) if (code := declared_outcome(t)) is not None)
-    expected = {"nextByStep": [], "terminalOutcome": OUTCOMES[next(declared, UNKNOWN)]}
+    expected: dict[str, Any] = {"nextByStep": [], "terminalOutcome": OUTCOMES[next(declared, UNKNOWN)]}
     empty: dict[str, Any] = {"taskBoundaries": [], "blockers": [], "notes": []}
     said = {"workflowClass": process.workflow_class, **empty, "expectations": expected}
     return {"caseId": f"case-{number:04d}", "labels": ["synthetic"], "annotations": said, "events": events}

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from sherpa.event import OUTCOMES
+
 
 class Branch(NamedTuple):
     """One edge out of a state. Counts are observations; durations are in milliseconds."""
@@ -101,3 +103,137 @@ class CaseSource(Protocol):
     def cases_with(self, event_type: str) -> Iterable[PastCase]:
         """Cases that contain the type, latest first, equal times by case id (code points)."""
         ...
+
+
+class Occurrence(NamedTuple):
+    """Where a past case was in a state, and what followed.
+
+    Attributes
+    ----------
+    case_id, outcome : str
+    order : int
+        Length of the longest suffix of the state that the case holds.
+    rest : tuple of str
+        Types of the events after its first occurrence; at least one.
+    """
+
+    case_id: str
+    outcome: str
+    order: int
+    rest: tuple[str, ...]
+
+
+@dataclass
+class Tally:
+    """Cases that passed a state and went on, by outcome: all of them, and by what came next. Each counts once.
+
+    Attributes
+    ----------
+    outcomes : list of int
+        In the order of `sherpa.terminal.OUTCOMES`.
+    following : dict
+        The same for each type that came next.
+    """
+
+    outcomes: list[int] = field(default_factory=lambda: [0] * len(OUTCOMES))
+    following: dict[str, list[int]] = field(default_factory=dict)
+
+    def add_all(self, counts: Sequence[int]) -> None:
+        """Count cases that passed."""
+        self.outcomes = [held + more for held, more in zip(self.outcomes, counts, strict=True)]
+
+    def add(self, event: str, counts: Sequence[int]) -> None:
+        """Count cases that went on with an event."""
+        held = self.following.get(event, [0] * len(OUTCOMES))
+        self.following[event] = [a + b for a, b in zip(held, counts, strict=True)]
+
+
+class CaseFinder(Protocol):
+    """Finds past cases by the states they hold."""
+
+    def occurrences(
+        self, state: Sequence[str], longest: int, outcome: str | None, without: str, limit: int
+    ) -> Iterable[Occurrence]:
+        """Cases that hold a suffix of `state` of up to `longest` types and went on after it.
+
+        Parameters
+        ----------
+        outcome : str, optional
+            Only cases that ended so.
+        without : str
+            A case that is left out.
+        limit : int
+            Of cases with the same order, outcome and number of following events (four or more are the same) only so
+            many need to be told, those whose ids collate first.
+        """
+        ...
+
+    def tally(self, state: Sequence[str], without: str | None) -> Tally:
+        """Outcomes of the cases that passed `state`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A `CaseFinder` that looks through every case of a source."""
+
+    source: CaseSource
+
+    def occurrences(
+        self, state: Sequence[str], longest: int, outcome: str | None, without: str, limit: int
+    ) -> Iterable[Occurrence]:
+        """See `CaseFinder.occurrences`."""
+        cases = (case for case in self.source.cases_with(state[-1]) if case.case_id != without)
+        return scan_occurrences(cases, state, longest, outcome)
+
+    def tally(self, state: Sequence[str], without: str | None) -> Tally:
+        """See `CaseFinder.tally`."""
+        return scan_tally((case for case in self.source.cases_with(state[-1]) if case.case_id != without), state)
+
+
+def scan_occurrences(
+    cases: Iterable[PastCase], state: Sequence[str], longest: int, outcome: str | None
+) -> Iterator[Occurrence]:
+    """Occurrences in some cases, one by one."""
+    wanted = tuple(state)
+    for past in cases:
+        if outcome is not None and past.outcome != outcome:
+            continue
+        k, at = _longest_occurrence(past.types, wanted, longest)
+        rest = past.types[at + k :]
+        if k and rest:
+            yield Occurrence(past.case_id, past.outcome, k, rest)
+
+
+def scan_tally(cases: Iterable[PastCase], state: Sequence[str]) -> Tally:
+    """Outcomes of those of the cases that passed the state, one by one."""
+    size, wanted = len(state), tuple(state)
+    found = Tally()
+    for case in cases:
+        types = case.types
+        places = (at for at in range(len(types) - size) if types[at : at + size] == wanted)
+        following = {types[at + size] for at in places}
+        if not following:
+            continue
+        once = [int(name == case.outcome) for name in OUTCOMES]
+        found.add_all(once)
+        for event in following:
+            found.add(event, once)
+    return found
+
+
+def _longest_occurrence(types: tuple[str, ...], state: tuple[str, ...], longest: int) -> tuple[int, int]:
+    """(k, first position) of the longest suffix of `state` that occurs in `types`; (0, 0) if none does."""
+    last = state[-1]
+    best, best_at = 0, 0
+    for position, event_type in enumerate(types):
+        if event_type != last:
+            continue
+        k = 1
+        while k < longest and k <= position and types[position - k] == state[-1 - k]:
+            k += 1
+        if k > best:
+            best, best_at = k, position - k + 1
+            if k == longest:
+                break
+    return best, best_at

@@ -9,6 +9,7 @@ point after all ASCII letters.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 _PUNCTUATION = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$"
@@ -18,6 +19,8 @@ _PRIMARY.update({"\t": 1, "\n": 2, "\x0b": 3, "\x0c": 4, "\r": 5})
 _EXPANSIONS = str.maketrans({"ß": "ss", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE"})
 _IGNORED = {chr(i) for i in (*range(0x09), *range(0x0E, 0x20), 0x7F)}
 
+_ASCII_PRIMARY = str.maketrans({c: chr(_PRIMARY.get(c.lower(), 0)) for c in map(chr, range(128)) if c not in _IGNORED})
+_ASCII_UPPER = str.maketrans({c: "1" if c.isupper() else "0" for c in map(chr, range(128))})
 CollationKey = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], str]
 
 
@@ -45,3 +48,14 @@ def collation_key(text: str) -> CollationKey:
         accents.append(0)
         upper.append(1 if char != lower else 0)
     return tuple(primary), tuple(accents), tuple(upper), text
+
+
+def collation_order(texts: Sequence[str]) -> list[int]:
+    """Places of the texts in collation order: ``[texts[i] for i in collation_order(texts)]`` is sorted.
+
+    The same order as by `collation_key`. Plain ASCII needs no accents and no expansions, and is compared as text.
+    """
+    if all(text.isascii() and _IGNORED.isdisjoint(text) for text in texts):
+        keys = [(text.translate(_ASCII_PRIMARY), text.translate(_ASCII_UPPER), text) for text in texts]
+        return sorted(range(len(texts)), key=keys.__getitem__)
+    return sorted(range(len(texts)), key=lambda at: collation_key(texts[at]))

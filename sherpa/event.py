@@ -14,6 +14,9 @@ from sherpa.instants import format_instant, parse_instant
 
 NonEmpty = Annotated[str, Meta(min_length=1)]
 Outcome = Literal["success", "failure", "unknown"]
+UNKNOWN, SUCCESS, FAILURE = 0, 1, 2
+OUTCOMES: tuple[Outcome, ...] = ("unknown", "success", "failure")
+"""Outcomes by their code in a column."""
 ProjectionSource = Literal["llm", "manual", "imported"]
 
 

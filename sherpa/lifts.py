@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sherpa.answers import BranchLift
-from sherpa.branches import PastCase
+from sherpa.branches import Tally
+from sherpa.event import FAILURE, UNKNOWN
 
 MIN_CASES = 5
 _Z = 1.959963984540054
 _HALF = 0.5
-_AFFECTED = {"failure": "failure", "stall": "unknown"}
+_AFFECTED = {"failure": FAILURE, "stall": UNKNOWN}
 
 
 class Lift(NamedTuple):
@@ -42,9 +42,7 @@ def lift(in_affected: int, in_all: int, affected: int, total: int) -> Lift:
     return Lift(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
 
 
-def branch_lifts(
-    cases: Iterable[PastCase], state: Sequence[str], *, without: str | None = None, min_cases: int = MIN_CASES
-) -> list[BranchLift]:
+def branch_lifts(tally: Tally, *, min_cases: int = MIN_CASES) -> list[BranchLift]:
     """Every branch of a state that enough cases took, for failure and for stall.
 
     A case that takes a branch several times counts once in it; a case that leaves the state by several branches counts
@@ -52,10 +50,8 @@ def branch_lifts(
 
     Parameters
     ----------
-    state : sequence of str
-        Types, oldest first.
-    without : str, optional
-        Case that is not counted: the one that is asked about.
+    tally : Tally
+        Of the state, without the case that is asked about.
     min_cases : int
         Cases that a branch needs.
 
@@ -64,36 +60,23 @@ def branch_lifts(
     list of BranchLift
         Raised ones first, then by the lower end of the interval.
     """
-    size = len(state)
-    wanted = tuple(state)
-    taken: dict[str, list[str]] = {}
-    outcomes: list[str] = []
-    for case in cases:
-        if case.case_id == without:
-            continue
-        types = case.types
-        places = (at for at in range(len(types) - size) if types[at : at + size] == wanted)
-        following = {types[at + size] for at in places}
-        if not following:
-            continue
-        outcomes.append(case.outcome)
-        for event in following:
-            taken.setdefault(event, []).append(case.outcome)
+    total = sum(tally.outcomes)
     found = []
-    for event, ends in taken.items():
-        if len(ends) < min_cases:
+    for event, ends in tally.following.items():
+        cases = sum(ends)
+        if cases < min_cases:
             continue
         for kind, outcome in _AFFECTED.items():
-            inside, affected = ends.count(outcome), outcomes.count(outcome)
-            value = lift(inside, len(ends), affected, len(outcomes))
+            inside, affected = ends[outcome], tally.outcomes[outcome]
+            value = lift(inside, cases, affected, total)
             found.append(
                 BranchLift(
                     branch=event,
                     kind=kind,
-                    cases=len(ends),
+                    cases=cases,
                     affected=inside,
-                    rate=inside / len(ends),
-                    baseline_rate=affected / len(outcomes),
+                    rate=inside / cases,
+                    baseline_rate=affected / total,
                     lift=value.value,
                     low=value.low,
                     high=value.high,

@@ -17,6 +17,7 @@ from sherpa.answers import WorkflowNext, WorkflowOutcomes, WorkflowRecall, Workf
 from sherpa.config import EngineConfig
 from sherpa.errors import ConfigError, LedgerError, StoreError, UnknownCaseError
 from sherpa.event import Event, Projection, read_event
+from sherpa.finding import Finding
 from sherpa.instants import NANOS_PER_MS, format_instant, format_milliseconds, parse_instant
 from sherpa.ledger import Appended, Ledger, LedgerReport
 from sherpa.projection.ontology import procedure_atom, running_families
@@ -29,7 +30,7 @@ from sherpa.queries import (
     workflow_recall,
     workflow_state,
 )
-from sherpa.store import GraphStore, to_json_text
+from sherpa.store import REMOVALS, GraphStore, to_json_text
 
 if TYPE_CHECKING:
     from sherpa.advisory import Advice
@@ -89,6 +90,7 @@ class ProceduralMemory:
             raise StoreError(f"{self.root}: is a file; --root names a folder")
         self.ledger = Ledger(self.root / "events")
         self.store = GraphStore(self.root / "graph.db")
+        self._finding = Finding(self.store)
         self._live: tuple[Any, LiveEstimator] | None = None
         self._clock = clock
         self._new_id = new_id
@@ -195,6 +197,7 @@ class ProceduralMemory:
             exports = [path for path in self.exports() if _mentions(path, case_id)]
             for path in (*exports, *(path for path in queue.routes.glob("*.json") if _mentions(path, case_id))):
                 path.unlink()
+            self._finding.discard()
             with self.store.transaction() as db:
                 db.execute("DELETE FROM metadata WHERE key = ?", (f"{ADVISED}{case_id}",))
             self.ledger.forget(case_id, at=format_milliseconds(self._clock()), salt=self._new_id())
@@ -202,10 +205,17 @@ class ProceduralMemory:
             try:
                 with self.store.transaction() as db:
                     remove_case(self.store, db, case_id, self.config)
+                    db.execute(
+                        "INSERT INTO metadata VALUES (?, '1') "
+                        "ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1",
+                        (REMOVALS,),
+                    )
                     rebuilds = int(metadata.get("rebuildCount", 0))
                     self._write_metadata(db, self.ledger.positions(), report, rebuilds, metadata, report)
             except NeedsRebuild:
                 self._rebuild()
+            # Another process may have made it from the graph as it was.
+            self._finding.discard()
         return {"removedEvents": events, "removedExports": [str(path) for path in exports]}
 
     def sync(self) -> None:
@@ -370,14 +380,15 @@ class ProceduralMemory:
         """Which branches fail or stall; see `sherpa.queries.workflow_outcomes`."""
         with self.store.snapshot():
             _, recent = self._recent(case_id, self.config.default_order)
-            cases = None if self.config.parity else self.store
+            cases = None if self.config.parity else self._finding.finder(self.config.default_order)
             return workflow_outcomes(self.store, case_id, recent, self.config, limit, cases=cases)
 
     def workflow_recall(self, case_id: str, mode: RecallMode = "successful", limit: int = 3) -> WorkflowRecall:
         """How similar cases went on; see `sherpa.queries.workflow_recall`."""
         with self.store.snapshot():
             state = self._state(case_id).state
-            return workflow_recall(self.store, case_id, state, self.config, mode=mode, limit=limit)
+            finder = self._finding.finder(self.config.default_order)
+            return workflow_recall(finder, case_id, state, self.config, mode=mode, limit=limit)
 
     def _recent(self, case_id: str, length: int) -> tuple[list[Event], list[Facets]]:
         """The last events of a case and their facets. A family depends on the whole case, so it is read whole."""

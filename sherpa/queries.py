@@ -18,7 +18,7 @@ from sherpa.answers import (
     WorkflowRecall,
     WorkflowState,
 )
-from sherpa.branches import Branch, Branches, CaseSource, EdgeSource
+from sherpa.branches import Branch, Branches, CaseFinder, EdgeSource
 from sherpa.collation import collation_key
 from sherpa.config import EngineConfig
 from sherpa.lifts import branch_lifts
@@ -289,13 +289,13 @@ def workflow_outcomes(
     config: EngineConfig,
     limit: int = 3,
     *,
-    cases: CaseSource | None = None,
+    cases: CaseFinder | None = None,
 ) -> WorkflowOutcomes:
     """Which branches fail or stall more often than the state they leave.
 
     Parameters
     ----------
-    cases : CaseSource, optional
+    cases : CaseFinder, optional
         Past cases; with them the answer also says which branches are raised with an interval (`branch_lifts`).
     """
     match = match_state(source, recent, config)
@@ -303,7 +303,7 @@ def workflow_outcomes(
     notes = outcome_notes(match.branches, match.order, config.default_order)[:limit] if match else []
     if cases is None:
         return WorkflowOutcomes(case_id=case_id, state=state, outcomes=tuple(notes))
-    lifts = branch_lifts(cases.cases_with(state[-1]), state, without=case_id) if match else []
+    lifts = branch_lifts(cases.tally(state, case_id)) if match else []
     return WorkflowOutcomes(case_id=case_id, state=state, outcomes=tuple(notes), lifts=tuple(lifts[:limit]))
 
 
@@ -418,7 +418,7 @@ _MODE_OUTCOME = {"successful": "success", "failed": "failure"}
 
 
 def workflow_recall(
-    cases: CaseSource,
+    cases: CaseFinder,
     case_id: str,
     state: Sequence[str],
     config: EngineConfig,
@@ -438,34 +438,12 @@ def workflow_recall(
     if state:
         longest = min(config.default_order, len(state))
         wanted = _MODE_OUTCOME.get(mode)
-        for past in cases.cases_with(state[-1]):
-            if past.case_id == case_id or (wanted is not None and past.outcome != wanted):
-                continue
-            k, at = _longest_occurrence(past.types, state, longest)
-            rest = past.types[at + k :]
-            if k and rest:
-                paths.append(_recalled(past.case_id, past.outcome, k, len(state), rest))
+        found = cases.occurrences(state, longest, wanted, case_id, limit)
+        paths = [_recalled(past.case_id, past.outcome, past.order, len(state), past.rest) for past in found]
     paths.sort(
         key=lambda p: (-p.score, -p.confidence, -p.matched_order, p.distance, collation_key(p.case_id)),
     )
     return WorkflowRecall(case_id=case_id, state=state, mode=mode, paths=tuple(paths[:limit]))
-
-
-def _longest_occurrence(types: tuple[str, ...], state: tuple[str, ...], longest: int) -> tuple[int, int]:
-    """(k, first position) of the longest suffix of `state` that occurs in `types`; (0, 0) if none does."""
-    last = state[-1]
-    best, best_at = 0, 0
-    for position, event_type in enumerate(types):
-        if event_type != last:
-            continue
-        k = 1
-        while k < longest and k <= position and types[position - k] == state[-1 - k]:
-            k += 1
-        if k > best:
-            best, best_at = k, position - k + 1
-            if k == longest:
-                break
-    return best, best_at
 
 
 def _recalled(case_id: str, outcome: str, k: int, length: int, rest: tuple[str, ...]) -> RecalledPath:

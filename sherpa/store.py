@@ -6,6 +6,7 @@ graph or the new one, whole; a process that dies leaves the old one. `sherpa.der
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,13 +23,15 @@ from msgspec import UNSET
 from sherpa.branches import NO_BRANCHES, Branch, Branches, PastCase
 from sherpa.collation import collation_key
 from sherpa.errors import StoreError
-from sherpa.event import Event, EventContext, Outcome, Projection
+from sherpa.event import OUTCOMES, Event, EventContext, Outcome, Projection
 from sherpa.instants import format_instant
 from sherpa.projection.states import join_state
 
 if TYPE_CHECKING:
     from sherpa.eventlog import EventLog
 
+REMOVALS = "removals"
+"""Key of the table ``metadata``: how many cases were taken out since the graph was made."""
 SCHEMA_VERSION = 2
 TABLES = (
     "events",
@@ -214,6 +217,45 @@ class GraphStore:
             types.append(name)
         if current is not None:
             yield PastCase(*current, tuple(types))
+
+    def last_row(self) -> int:
+        """Number of the last row of the table ``events``; rows that come later have higher ones."""
+        value = self._db.execute("SELECT max(rowid) FROM events").fetchone()[0]
+        return 0 if value is None else int(value)
+
+    def generation(self) -> tuple[str, str, str]:
+        """Changes when rows may have gone or been replaced, and not when some are only added."""
+        keys = ("rebuildCount", "lastRebuildAt", REMOVALS)
+        held = dict(self._db.execute("SELECT key, value FROM metadata WHERE key IN (?, ?, ?)", keys).fetchall())
+        return held.get(keys[0], ""), held.get(keys[1], ""), held.get(keys[2], "")
+
+    def cases_since(self, row: int) -> list[str]:
+        """Cases with events beyond a row."""
+        return [r[0] for r in self._db.execute("SELECT DISTINCT case_id FROM events WHERE rowid > ?", (row,))]
+
+    def case_outcome(self, case_id: str) -> str:
+        """Terminal outcome of a case."""
+        row = self._db.execute("SELECT terminal_outcome FROM cases WHERE case_id = ?", (case_id,)).fetchone()
+        return "unknown" if row is None else str(row[0])
+
+    def case_log(self) -> EventLog:
+        """Types and terminal outcomes of all cases, in code-point order of their ids; no times."""
+        import numpy as np
+
+        from sherpa.eventlog import EventLog
+
+        outcomes = dict(self._db.execute("SELECT case_id, terminal_outcome FROM cases").fetchall())
+        rows = self._db.execute("SELECT case_id, type FROM events ORDER BY case_id, instant, seq").fetchall()
+        types: dict[str, int] = {}
+        codes = np.fromiter((types.setdefault(name, len(types)) for _, name in rows), np.int32, len(rows))
+        lengths: dict[str, int] = {}
+        for case_id, _ in rows:
+            lengths[case_id] = lengths.get(case_id, 0) + 1
+        names = list(lengths)
+        offsets = np.concatenate(([0], np.cumsum(list(lengths.values()), dtype=np.int64)))
+        log = EventLog.from_codes(codes, offsets, tuple(types), case_ids=names)
+        ends = [OUTCOMES.index(cast("Outcome", outcomes.get(name, "unknown"))) for name in names]
+        return dataclasses.replace(log, terminal=np.array(ends, np.int8))
 
     def log_without(self, case_id: str) -> EventLog:
         """Types and times of all cases but one, cases in order of their first event, equal times by id."""

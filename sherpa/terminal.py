@@ -7,12 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-UNKNOWN, SUCCESS, FAILURE = 0, 1, 2
-OUTCOMES = ("unknown", "success", "failure")
-OUTCOME_CODE = {name: code for code, name in enumerate(OUTCOMES)}
+from sherpa.event import FAILURE, OUTCOMES, SUCCESS, UNKNOWN
+
+__all__ = [
+    "FAILURE",
+    "OUTCOMES",
+    "OUTCOME_CODE",
+    "SUCCESS",
+    "UNKNOWN",
+    "RunningTerminal",
+    "declared_outcome",
+    "terminal_outcomes",
+]
+
+OUTCOME_CODE: dict[str, int] = {name: code for code, name in enumerate(OUTCOMES)}
 
 _OPENING = (".started", ".requested", ".received", ".needed", ".granted", ".resumed")
 _CHAT = ("session.", "message.")
+_RUN = "run.ended"
+"""An agent has answered; that is work only if it failed at it."""
 
 
 def declared_outcome(event_type: str) -> int | None:
@@ -38,8 +51,9 @@ def terminal_outcomes(
     event with a known outcome that is neither ``session.ended`` nor an opening (``.started``, ``.requested`` …).
     Otherwise the outcome of the last event.
 
-    A case with session events and nothing but session and message events holds no work, so nothing can have
-    succeeded: it is unknown. The original takes the outcome of ``session.ended`` there (`parity`).
+    A case with session events and nothing but session and message events, and ends of runs that did not fail, holds
+    no work, so nothing can have succeeded: it is unknown. The original takes the outcome of ``session.ended`` there
+    (`parity`).
 
     Parameters
     ----------
@@ -77,8 +91,10 @@ def terminal_outcomes(
     ).astype(np.int8)
     if not parity:
         session = np.array([t.startswith("session.") for t in vocabulary], dtype=bool)
-        work = np.array([not t.startswith(_CHAT) for t in vocabulary], dtype=bool)
-        idle = np.logical_or.reduceat(session[codes], starts) & ~np.logical_or.reduceat(work[codes], starts)
+        work = np.array([not t.startswith(_CHAT) and t != _RUN for t in vocabulary], dtype=bool)
+        run = np.array([t == _RUN for t in vocabulary], dtype=bool)
+        worked = work[codes] | (run[codes] & (outcomes == FAILURE))
+        idle = np.logical_or.reduceat(session[codes], starts) & ~np.logical_or.reduceat(worked, starts)
         ended[idle] = UNKNOWN
     result[filled] = ended
     return result
@@ -105,7 +121,8 @@ class RunningTerminal:
             self._usable = outcome
         self._last = outcome
         self._session = self._session or event_type.startswith("session.")
-        self._work = self._work or not event_type.startswith(_CHAT)
+        work = outcome == FAILURE if event_type == _RUN else not event_type.startswith(_CHAT)
+        self._work = self._work or work
 
     @property
     def outcome(self) -> int:

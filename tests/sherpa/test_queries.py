@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from sherpa.branches import NO_BRANCHES, Branch, Branches, PastCase
+from sherpa.branches import NO_BRANCHES, Branch, Branches, PastCase, Scan
 from sherpa.config import EngineConfig
 from sherpa.projection.states import Facets, StateVariant
 from sherpa.queries import (
@@ -200,7 +200,7 @@ def test_candidates_name_the_variant() -> None:
 # -- recall ----------------------------------------------------------------------------------------------------
 
 
-class Cases:
+class Held:
     """A case source that holds what it is given, in order."""
 
     def __init__(self, *cases: tuple[str, str, str]) -> None:
@@ -208,6 +208,10 @@ class Cases:
 
     def cases_with(self, event_type: str) -> list[PastCase]:
         return [c for c in self.cases if event_type in c.types]
+
+
+def Cases(*cases: tuple[str, str, str]) -> Scan:
+    return Scan(Held(*cases))
 
 
 def test_recall_scores_overlap_continuation_and_outcome() -> None:
