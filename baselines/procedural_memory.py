@@ -8,7 +8,7 @@ from sherpa.config import EngineConfig
 from sherpa.eventlog import Case, EventLog
 from sherpa.model import VariableOrderMarkovModel
 from sherpa.projection import Facets
-from sherpa.queries import candidates, match_state, outcome_notes, response_risks
+from sherpa.queries import match_state, outcome_notes, ranked_branches, response_risks
 
 
 class ProceduralMemoryPredictor:
@@ -67,19 +67,19 @@ class ProceduralMemoryPredictor:
         if match is None:
             depth = max(0, tried - config.min_order + 1)
             return self._order_zero(depth) if self.fallback else Ranking(backoff_depth=depth)
-        rows = candidates(match, config)
+        rows = [branch for branch, _ in ranked_branches(match, config)]
         total = match.branches.total
         if config.parity:
             notes = response_risks(match, config)
         else:
             notes = outcome_notes(match.branches, match.order, config.default_order)
         return Ranking(
-            events=tuple(c.event for c in rows),
-            probabilities=tuple(c.support / total for c in rows),
+            events=tuple(b.event for b in rows),
+            probabilities=tuple(b.support / total for b in rows),
             matched_order=match.order,
             backoff_depth=tried - match.order,
             support=total,
-            supports=tuple(c.support for c in rows),
+            supports=tuple(b.support for b in rows),
             mode=match.variant.mode,
             success=_success(match.branches),
             risks=tuple(dict.fromkeys(n.branch for n in notes)),

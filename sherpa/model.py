@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sherpa.branches import NO_BRANCHES, Branch, Branches
 from sherpa.config import Strategy
 from sherpa.counting import SUMS, CountTable, count, empty_table, merge, subtract
-from sherpa.eventlog import Case, EventLog, concatenate, each_case
+from sherpa.eventlog import Case, EventLog, Int64, concatenate, each_case
 from sherpa.instants import NANOS_PER_MS, NO_INSTANT
 from sherpa.projection.states import levels
 from sherpa.terminal import FAILURE, SUCCESS
@@ -112,6 +112,7 @@ class VariableOrderMarkovModel:
         self._edge_delta = 0
         self._once_twice = np.zeros((max_order + 1, 2), dtype=np.int64)
         self._pending: dict[bytes, tuple[int, Case]] = {}
+        self._sole: tuple[Case, int, int, Int64] | None = None
         self._learned: Counter[bytes] = Counter()
         self._unhashed: list[EventLog | Case] = []
 
@@ -145,7 +146,7 @@ class VariableOrderMarkovModel:
             if self._learned[key] == 0:
                 raise ValueError(f"case {case.case_id!r} cannot be forgotten: it was not learned as it is")
             self._learned[key] -= 1
-            self._change(case, -1)
+            self._change(case, -1, key)
         return self
 
     def _count(self, log: EventLog) -> CountTable:
@@ -157,7 +158,13 @@ class VariableOrderMarkovModel:
             include_root=True,
         )
 
-    def _change(self, case: Case, sign: int) -> None:
+    def _change(self, case: Case, sign: int, fingerprint: bytes | None = None) -> None:
+        if self._sole is not None and self._sole[:2] == (case, -sign):
+            # The only change so far, taken back: leaving cases out one by one costs each of them once.
+            self._overlay, self._overlay_edges, self._pending = {}, 0, {}
+            self._edge_delta, self._once_twice, self._sole = 0, self._sole[3], None
+            return
+        before = None if self._overlay or self._pending else (case, sign, self._edge_delta, self._once_twice.copy())
         edges = _case_edges(case, self.max_order, levels(self.strategy, self.allow_raw_fallback))
         planned = []
         for (state, event), (sums, responses) in edges.items():
@@ -188,13 +195,13 @@ class VariableOrderMarkovModel:
                 self._overlay_edges -= 1
                 if not self._overlay[state]:
                     del self._overlay[state]
-        self._note(case, sign)
+        self._note(case, sign, fingerprint or _fingerprint(case))
+        self._sole = before
         if self._overlay_edges > max(_MIN_OVERLAY, len(self._base) // 2):
             self._set_base(self.table())
 
-    def _note(self, case: Case, sign: int) -> None:
+    def _note(self, case: Case, sign: int, key: bytes) -> None:
         """Remember what the overlay stands for; opposite changes of one case cancel."""
-        key = _fingerprint(case)
         times = self._pending.get(key, (0, case))[0] + sign
         if times:
             self._pending[key] = (times, case)
@@ -208,6 +215,7 @@ class VariableOrderMarkovModel:
         self._overlay = {}
         self._overlay_edges = self._edge_delta = 0
         self._pending = {}
+        self._sole = None
         for column, times in enumerate((1, 2)):
             seen = np.bincount(table.order[table.support == times], minlength=self.max_order + 1)
             self._once_twice[:, column] = seen

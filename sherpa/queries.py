@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,7 @@ from sherpa.branches import Branch, Branches, CaseFinder, EdgeSource
 from sherpa.collation import collation_key
 from sherpa.config import EngineConfig
 from sherpa.lifts import branch_lifts
-from sherpa.projection.states import Facets, StateVariant, state_variants
+from sherpa.projection.states import Facets, StateVariant, state_variants, token_text
 from sherpa.rounding import round_half_up
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ def match_state(source: EdgeSource, recent: Sequence[Facets], config: EngineConf
 
 
 def _match_raw(source: EdgeSource, types: tuple[str, ...], config: EngineConfig) -> StateMatch | None:
+    tokens = tuple(map(token_text, types))
     for order in range(min(config.default_order, len(types)), config.min_order - 1, -1):
         window = types[-order:]
-        variant = state_variants([Facets(t) for t in window], "raw")[0]
-        branches = source.branches(order, variant.tokens)
+        branches = source.branches(order, tokens[-order:])
         if branches.rows and branches.total >= config.min_support:
-            return StateMatch(variant, branches, window)
+            return StateMatch(state_variants([Facets(t) for t in window], "raw")[0], branches, window)
     return None
 
 
@@ -194,7 +194,11 @@ def workflow_outlook(
     found = []
     for event, probability in [e for e in outlook.events if e[0] != END][:limit]:
         branch = branches.get(event)
-        evidence = _candidate(branch, total, order, config.default_order, told) if branch else _NO_EVIDENCE
+        evidence = (
+            _candidate(branch, _merit(branch, total, _order_bonus(order, config)), order, told)
+            if branch
+            else _NO_EVIDENCE
+        )
         reason = f"{config.estimator} over all orders; {evidence.support} observations after the matched state"
         found.append(
             msgspec.structs.replace(
@@ -241,45 +245,66 @@ def candidates(match: StateMatch, config: EngineConfig) -> list[Candidate]:
     quality = 0.55 + 0.25·(s or 0.5) + 0.10·support/(support + 2) + 0.10·order/max(1, default_order) − 0.25·(f or 0),
     score = p · max(0, quality), 3 digits.
     """
-    order, total = match.order, match.branches.total
-    rows = [
-        _candidate(branch, total, order, config.default_order, match.variant.description) for branch in match.branches
-    ]
-    rows.sort(
-        key=lambda c: (
-            -c.score,
-            -c.probability,
-            -(-1 if c.success_rate is None else c.success_rate),
-            -c.support,
-        )
-    )
-    return rows
+    description = match.variant.description
+    return [_candidate(branch, merit, match.order, description) for branch, merit in ranked_branches(match, config)]
 
 
-def _candidate(branch: Branch, total: int, order: int, default_order: int, description: str) -> Candidate:
-    success, failure = branch.success_ratio, branch.failure_ratio
-    s = None if success is None else round_half_up(success, 2)
-    f = None if failure is None else round_half_up(failure, 2)
-    share = branch.support / total
-    quality = (
-        0.55
-        + 0.25 * (0.5 if s is None else s)
-        + 0.10 * (branch.support / (branch.support + 2))
-        + 0.10 * (order / max(1, default_order))
-        - 0.25 * (0.0 if f is None else f)
-    )
+def _candidate(branch: Branch, merit: Merit, order: int, description: str) -> Candidate:
     return Candidate(
         event=branch.event,
-        probability=round_half_up(share, 2),
+        probability=merit.probability,
         support=branch.support,
-        success_rate=s,
-        failure_rate=f,
+        success_rate=merit.success_rate,
+        failure_rate=merit.failure_rate,
         mean_time_to_next_ms=round_half_up(branch.total_ms / branch.timed, 0) if branch.timed else None,
         user_response_dist=dict(branch.responses),
         matched_order=order,
-        score=round_half_up(share * max(0.0, quality), 3),
+        score=merit.score,
         reason=f"Matched {order}-event {description} with {branch.support} prior observations",
     )
+
+
+class Merit(NamedTuple):
+    """What a branch is ranked by; see `candidates`."""
+
+    score: float
+    probability: float
+    success_rate: float | None
+    failure_rate: float | None
+
+
+def ranked_branches(match: StateMatch, config: EngineConfig) -> list[tuple[Branch, Merit]]:
+    """The branches of a match in the order of `candidates`."""
+    total = match.branches.total
+    by_order = _order_bonus(match.order, config)
+    rows = [(branch, _merit(branch, total, by_order)) for branch in match.branches]
+    rows.sort(key=_place)
+    return rows
+
+
+def _order_bonus(order: int, config: EngineConfig) -> float:
+    return 0.10 * (order / max(1, config.default_order))
+
+
+def _place(row: tuple[Branch, Merit]) -> tuple[float, float, float, int]:
+    branch, (score, probability, success_rate, _) = row
+    return -score, -probability, 1 if success_rate is None else -success_rate, -branch.support
+
+
+def _merit(branch: Branch, total: int, by_order: float) -> Merit:
+    support, good = branch.support, branch.terminal_success
+    known = good + branch.terminal_failure
+    s = round_half_up(good / known, 2) if known else None
+    f = round_half_up(branch.terminal_failure / known, 2) if known else None
+    share = support / total
+    quality = (
+        0.55
+        + 0.25 * (0.5 if s is None else s)
+        + 0.10 * (support / (support + 2))
+        + by_order
+        - 0.25 * (0.0 if f is None else f)
+    )
+    return Merit(round_half_up(share * max(0.0, quality), 3), round_half_up(share, 2), s, f)
 
 
 def workflow_outcomes(
