@@ -34,6 +34,7 @@ docs: $(VENV)/.run
 	$(BIN)/python -m sherpa.cli.reference docs/cli.md
 
 bench: $(VENV)/.run
+	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks
 
 results: $(VENV)/.run
