@@ -32,6 +32,8 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.run
 	$(BIN)/python -m sherpa.cli.reference docs/cli.md
+	$(BIN)/python -m harness.openclaw.tools
+	$(BIN)/python -m harness.openclaw.manifest
 
 bench: $(VENV)/.run
 	$(BIN)/python -m benchmarks.speed

@@ -25,7 +25,7 @@ VARIABLE = "SHERPA_CONFIG"
 _PREFIX = "SHERPA_"
 _DURATION = re.compile(r"(\d+)(ms|s|m|h)")
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-_ORDER = {"default": "defaultOrder", "min": "minOrder", "max": "maxOrder", "minSupport": "minSupport"}
+ORDER_KEYS = {"default": "defaultOrder", "min": "minOrder", "max": "maxOrder", "minSupport": "minSupport"}
 """Keys of the published section ``order``, and what they are called in ``engine``."""
 
 Duration = Annotated[str, Meta(pattern=r"^\d+(ms|s|m|h)$", description="A whole number and ms, s, m or h.")]
@@ -309,10 +309,10 @@ def _with_order(document: Mapping[str, Any], where: str) -> dict[str, Any]:
         return rest
     if not isinstance(order, Mapping):
         raise ConfigError(f"{where}: order must be an object")
-    unknown = [_complaint("order", key, list(_ORDER)) for key in order if key not in _ORDER]
+    unknown = [_complaint("order", key, list(ORDER_KEYS)) for key in order if key not in ORDER_KEYS]
     if unknown:
         raise ConfigError(f"{where}: {'; '.join(unknown)}")
-    engine = {_ORDER[key]: value for key, value in order.items()}
+    engine = {ORDER_KEYS[key]: value for key, value in order.items()}
     stated = rest.get("engine") or {}
     for key, value in engine.items():
         if key in stated and stated[key] != value:

@@ -63,7 +63,7 @@ class OpenClaw:
         """Begin one turn of the agent."""
         return subprocess.Popen(
             [str(self.node), str(self.script), "agent", "--local", "--session-id", session, "-m", message],
-            env=self._environment(),
+            env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -89,7 +89,8 @@ class OpenClaw:
             raise SherpaError(f"openclaw agent ended with {process.returncode}: {out[-2000:]}")
         return out
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Variables that it is run with: its own HOME, and no proxy or profile of the user."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
         path = f"{self.node.parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
         return {**kept, "PATH": path, "HOME": str(self.home), "NO_COLOR": "1"}

@@ -37,12 +37,17 @@ class ScriptedModel:
     """Serves scenarios; which one, a message of the user says ("scenario NAME").
 
     How far a scenario has come is read off the conversation itself, so that a run can be repeated or resumed. A gate
-    holds back the last answer of a scenario until it is opened: what the agent has written by then can be looked at
-    while it still runs.
+    holds back an answer of a scenario until it is opened: what the agent has written by then can be looked at while it
+    still runs.
 
     Parameters
     ----------
     scenarios : mapping of str to sequences of Turn
+
+    Attributes
+    ----------
+    requests : list of dict
+        What the model was asked, in order.
     """
 
     def __init__(self, scenarios: Mapping[str, Scenario]) -> None:
@@ -50,6 +55,8 @@ class ScriptedModel:
         self.gates: dict[str, threading.Event] = {}
         self.reached: dict[str, threading.Event] = {}
         self.problems: list[str] = []
+        self.requests: list[dict[str, Any]] = []
+        self._held: dict[str, int] = {}
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -94,8 +101,9 @@ class ScriptedModel:
         self._server.shutdown()
         self._server.server_close()
 
-    def hold(self, scenario: str) -> None:
-        """Hold back the last answer of a scenario until `release`; at most two minutes."""
+    def hold(self, scenario: str, turn: int = -1) -> None:
+        """Hold back an answer of a scenario, the last by default, until `release`; at most two minutes."""
+        self._held[scenario] = turn % len(self.scenarios[scenario])
         self.gates[scenario] = threading.Event()
         self.reached[scenario] = threading.Event()
 
@@ -111,13 +119,14 @@ class ScriptedModel:
         ValueError
             If no message names a known scenario, or the scenario has no further turn.
         """
+        self.requests.append(request)
         name, done = _place(request["messages"])
         turns = self.scenarios.get(name)
         if turns is None:
             raise ValueError(f"scenario {name!r} is unknown; there are {', '.join(self.scenarios)}")
         if done >= len(turns):
             raise ValueError(f"scenario {name!r} has only {len(turns)} turns")
-        if done == len(turns) - 1 and name in self.gates:
+        if name in self.gates and done == self._held[name]:
             self.reached[name].set()
             self.gates[name].wait(_WAIT)
         turn = turns[done]

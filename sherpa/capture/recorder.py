@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
-
+from sherpa.capture.builder import (
+    SOURCE,
+    Builder,
+    Found,
+    SessionPhase,
+    ToolPhase,
+    begin_turn,
+    metrics_of,
+    remember,
+    said,
+    within_budget,
+)
+from sherpa.capture.live import Live
 from sherpa.capture.queue import CaptureQueue
-from sherpa.capture.routing import Boundary, TaskRouter
-from sherpa.capture.rules import Captured, apply_rules
-from sherpa.capture.scope import Session, decide
-from sherpa.configuration import Configuration, milliseconds
-from sherpa.event import Outcome
-from sherpa.files import write_whole
-from sherpa.instants import NANOS_PER_MS, format_instant
-from sherpa.sources.openclaw.taxonomy import Taxonomy, load_taxonomy
+from sherpa.capture.records import Record
+from sherpa.capture.routing import TaskRouter
+from sherpa.capture.scope import Session
+from sherpa.capture.state import SessionState, States
+from sherpa.configuration import Configuration
 
-ToolPhase = Literal["started", "succeeded", "failed"]
-SessionPhase = Literal["started", "resumed", "ended"]
-SOURCE = "openclaw.capture"
-_ID, _NAMES, _PREVIEW = 160, 16, 160
-_OUTCOMES: dict[ToolPhase, Outcome] = {"started": "unknown", "succeeded": "success", "failed": "failure"}
-_SPACE = re.compile(r"\s+")
-_FAMILIES = frozenset({"browser", "web", "automation"})
-"""Families of tools that are captured by an option of their own."""
+__all__ = ["SOURCE", "Recorder", "SessionPhase", "ToolPhase", "within_budget"]
 
 
 class Recorder:
     """Captures the events of a host.
 
+    Events are in the queue before it is kept where their session stands: a crash between the two repeats events that
+    are known by their ids, and loses none.
+
     Parameters
     ----------
     root : Path
-        Folder of the memory; the queue and the state of the routing lie there.
+        Folder of the memory; the queue and the state of the sessions lie there.
     configuration : Configuration, optional
     clock : callable
         Present time in nanoseconds since the epoch.
@@ -56,53 +58,50 @@ class Recorder:
     ) -> None:
         self.configuration = configuration or Configuration()
         self.queue = CaptureQueue(root / "queue")
+        self.states = States(self.queue.routes)
+        self._builder = Builder(self.configuration)
         self._clock = clock
         self._new_id = new_id
-        self._taxonomy: Taxonomy = load_taxonomy()
+
+    def take(self, records: Sequence[tuple[str, Record]]) -> int:
+        """Queue the events of records, each with the name of its writer; returns how many events.
+
+        A record that was taken before gives nothing.
+
+        Raises
+        ------
+        LedgerError, SourceError
+            If they cannot be queued, or where their sessions stand cannot be kept; nothing is lost if all are taken
+            again.
+        """
+        return Live(self._builder, self.queue, self.states).take(records)
+
+    def case_of(self, session: Session) -> str:
+        """The case that the next event of a session belongs to, unless that event begins another."""
+        state = self._state(session)
+        return self._builder.case(session, state, self._builder.router(session, state))
 
     def session(self, session: Session, phase: SessionPhase, **metrics: float) -> list[str]:
         """A session began, went on after a pause, or ended (`messageCount`, `durationMs`); returns ids of events."""
-        if not self._in_scope(session):
+        if not self._builder.allows(session):
             return []
         now = self._clock()
-        outcome: Outcome = "success" if phase == "ended" else "unknown"
-        event = Captured("session", f"session.{phase}", SOURCE, "system", outcome, phase=phase, channel=session.channel)
-        router = self._router(session)
-        found = [(event, router.case_id if router else self._case(session), metrics)]
+        state, router = self._standing(session)
+        event = self._builder.session_event(session, phase)
+        found = [Found(event, self._builder.case_of_session(session, state, router), metrics)]
         if phase == "ended" and router is not None:
-            found = [*self._boundaries(router.end("session-ended")), *found]
-            self._keep(session, router)
-        return self._capture(session, found, now)
+            found = [*self._builder.boundary_events(router.end("session-ended")), *found]
+        return self._capture(session, state, router, found, now)
 
     def message(self, session: Session, text: str) -> list[str]:
         """The user said something; returns ids of events, those of a task that begins or ends with it included."""
-        if not self.configuration.capture.messages or not self._in_scope(session):
+        if not self.configuration.capture.messages or not self._builder.allows(session):
             return []
         now = self._clock()
-        labels = (f"channel:{session.channel}",) if session.channel else ()
-        meta: dict[str, Any] = {}
-        if not self.configuration.ledger.redact_raw_text:
-            meta["preview"] = text[:_PREVIEW]
-        event = Captured(
-            "message",
-            "message.received",
-            SOURCE,
-            "user",
-            labels=labels,
-            channel=session.channel,
-            content=text,
-            meta=meta,
-        )
-        metrics = {"contentChars": float(len(text))}
-        router = self._router(session)
-        if router is None:
-            return self._capture(session, [(event, self._case(session), metrics)], now)
-        boundaries = router.message(text, now)
-        before = self._boundaries([b for b in boundaries if not b.after])
-        after = self._boundaries([b for b in boundaries if b.after])
-        case = after[0][1] if after else router.case_id
-        self._keep(session, router)
-        return self._capture(session, [*before, (event, case, metrics), *after], now)
+        state, router = self._standing(session)
+        begin_turn(state, now)
+        found = said(self._builder, session, state, router, text, len(text), now)
+        return self._capture(session, state, router, found, now)
 
     def tool(
         self,
@@ -116,128 +115,33 @@ class Recorder:
         has_result: bool | None = None,
     ) -> list[str]:
         """A tool was called or came back; returns ids of events."""
-        capture = self.configuration.capture
-        family = self._taxonomy.family(name)
-        option = family if family in _FAMILIES else "tools"
-        if not getattr(capture, option) or (name.startswith("memory_") and not capture.memory_writes):
-            return []
-        if not self._in_scope(session):
+        if not self._builder.wants_tool(name) or not self._builder.allows(session):
             return []
         now = self._clock()
-        tool = self._taxonomy.tool(name, dict(arguments or {})).name
-        meta: dict[str, Any] = {"paramNames": sorted(arguments or {})[:_NAMES]}
-        if call_id is not None:
-            meta["toolCallId"] = _clean(call_id)
-        metrics = {"paramCount": float(len(arguments or {}))}
-        if duration_ms is not None:
-            metrics["durationMs"] = float(duration_ms)
-        if has_result is not None:
-            metrics["hasResult"] = float(has_result)
-        event = Captured(
-            "tool",
-            f"{family}.{phase}",
-            SOURCE,
-            "agent",
-            _OUTCOMES[phase],
-            (f"tool:{tool}", f"tool-family:{family}"),
-            tool_name=tool,
-            tool_family=family,
-            phase=phase,
-            channel=session.channel,
-            meta=meta,
-        )
-        router = self._router(session)
+        given = arguments or {}
+        event = self._builder.tool_event(session, phase, name, given, meta={"toolCallId": call_id})
+        metrics = metrics_of(tuple(given), duration_ms, has_result)
+        state, router = self._standing(session)
         if router is not None:
             router.touch(now)
-            self._keep(session, router)
-        return self._capture(session, [(event, router.case_id if router else self._case(session), metrics)], now)
+        found = [Found(event, self._builder.case(session, state, router), metrics)]
+        return self._capture(session, state, router, found, now)
 
-    def _in_scope(self, session: Session) -> bool:
-        return decide(session, self.configuration).allowed
+    def _state(self, session: Session) -> SessionState:
+        return self.states.load(session.key, session.key)
 
-    # -- cases -------------------------------------------------------------------------------------------------
+    def _standing(self, session: Session) -> tuple[SessionState, TaskRouter | None]:
+        state = self._state(session)
+        return state, self._builder.router(session, state)
 
-    def _case(self, session: Session) -> str:
-        return (
-            f"session:{_clean(session.key)}" if session.key else f"agent:{session.agent_id or 'main'}:session:default"
+    def _capture(
+        self, session: Session, state: SessionState, router: TaskRouter | None, found: list[Found], now: int
+    ) -> list[str]:
+        ids = [self._new_id() for _ in found]
+        self.queue.put(
+            [self._builder.document(session, f, event_id, now) for f, event_id in zip(found, ids, strict=True)]
         )
-
-    def _router(self, session: Session) -> TaskRouter | None:
-        """The router of a session as the last process left it; None if it is not split."""
-        splitting = self.configuration.case_splitting
-        if splitting.by == "session" or decide(session, self.configuration).stateless:
-            return None
-        path = self._route(session)
-        keep_text = not self.configuration.ledger.redact_raw_text
-        try:
-            state = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.MsgspecError):
-            state = {"session": _clean(session.key), "task": None, "last": None, "number": 0}
-        return TaskRouter.restored(
-            state,
-            keep_text=keep_text,
-            idle_timeout=milliseconds(splitting.idle_timeout) * NANOS_PER_MS,
-            stale_timeout=milliseconds(splitting.stale_timeout) * NANOS_PER_MS,
-        )
-
-    def _keep(self, session: Session, router: TaskRouter) -> None:
-        write_whole(self._route(session), msgspec.json.encode(router.state()))
-
-    def _route(self, session: Session) -> Path:
-        return self.queue.routes / f"{hashlib.sha256(session.key.encode()).hexdigest()[:32]}.json"
-
-    def _boundaries(self, boundaries: list[Boundary]) -> list[tuple[Captured, str, dict[str, float]]]:
-        outcome: dict[str, Any] = {"task.completed": "success", "task.failed": "failure"}
-        return [
-            (
-                Captured("task", b.type, SOURCE, "system", outcome.get(b.type, "unknown"), b.labels),
-                b.case_id,
-                {},
-            )
-            for b in boundaries
-        ]
-
-    # -- events ------------------------------------------------------------------------------------------------
-
-    def _capture(self, session: Session, found: list[tuple[Captured, str, dict[str, float]]], now: int) -> list[str]:
-        stateless = decide(session, self.configuration).stateless
-        events = []
-        for captured, case, metrics in found:
-            event = apply_rules(captured, self.configuration.taxonomy.rules)
-            event_id = self._new_id()
-            events.append(
-                {
-                    "eventId": event_id,
-                    "agentId": session.agent_id or "main",
-                    # A session without state shares no case: each of its events stands alone.
-                    "caseId": f"{self._case(session)}:stateless:{event_id}" if stateless else case,
-                    "ts": format_instant(now),
-                    "source": event.source,
-                    "type": event.type,
-                    "actor": event.actor,
-                    "outcome": event.outcome,
-                    "labels": list(event.labels),
-                    "metrics": metrics,
-                    "meta": within_budget(event.meta, self.configuration.ledger.max_meta_bytes),
-                }
-            )
-        self.queue.put(events)
-        return [str(event["eventId"]) for event in events]
-
-
-def within_budget(meta: Mapping[str, Any], budget: int) -> dict[str, Any]:
-    """The meta data, the largest values dropped until its JSON fits; then it says ``metaTruncated``."""
-    kept = dict(meta)
-    if len(msgspec.json.encode(kept)) <= budget:
-        return kept
-    sizes = sorted(kept, key=lambda name: (-len(msgspec.json.encode(kept[name])), name))
-    for name in sizes:
-        del kept[name]
-        if len(msgspec.json.encode(kept | {"metaTruncated": True})) <= budget:
-            return kept | {"metaTruncated": True}
-    return {"metaTruncated": True}
-
-
-def _clean(name: str) -> str:
-    """An id without white space, at most 160 characters."""
-    return _SPACE.sub("-", name.strip())[:_ID]
+        if router is not None or self._builder.by_run:
+            remember(state, router, self._builder.case(session, state, router))
+            self.states.keep(session.key, state)
+        return ids

@@ -228,9 +228,13 @@ def forget(
     Example:
         sherpa forget --case session:42 && sherpa gc
     """
+    from contextlib import closing
+
+    from sherpa.serve.service import Service
+
     options = settings(context, json)
-    with options.memory() as memory:
-        found = memory.forget(case_id)
+    with closing(Service(options.opening())) as service:
+        found = service.call("forget", {"caseId": case_id})
     options.show(found, lambda console: console.print(f"forgotten: {found['removedEvents']} events"))
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sherpa.config import EngineConfig
     from sherpa.configuration import Configuration
     from sherpa.memory import ProceduralMemory
+    from sherpa.serve.service import Opening
 
 DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
@@ -62,6 +63,18 @@ class Settings:
         given = {**defaults, **{k: v for k, v in self.engine.items() if v is not None}}
         return EngineConfig(**given, parity=self.parity)
 
+    def opening(self) -> Opening:
+        """How the memory under ``--root`` is opened by what serves it."""
+        from sherpa.configuration import engine_options
+        from sherpa.serve.service import Opening
+
+        return Opening(self.root, self.configuration(), self._overrides(engine_options(*self.documents())))
+
+    def _overrides(self, of_documents: dict[str, Any]) -> dict[str, Any]:
+        """Options of the engine that replace those the memory was built with; flags are stronger."""
+        flags = {name: value for name, value in self.engine.items() if value is not None}
+        return {**of_documents, **flags, **({"parity": True} if self.parity else {})}
+
     @contextmanager
     def memory(self) -> Iterator[ProceduralMemory]:
         """The memory under ``--root``; options that were not given are those it was built with."""
@@ -70,9 +83,7 @@ class Settings:
 
         documents = self.documents()
         configure(*documents)
-        flags = {name: value for name, value in self.engine.items() if value is not None}
-        overrides = {**engine_options(*documents), **flags, **({"parity": True} if self.parity else {})}
-        with ProceduralMemory(self.root, overrides=overrides) as memory:
+        with ProceduralMemory(self.root, overrides=self._overrides(engine_options(*documents))) as memory:
             yield memory
 
     def console(self, *, stderr: bool = False) -> Console:

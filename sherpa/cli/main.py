@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 from sherpa import __version__
-from sherpa.cli import admin, benchmark, configuration, experiment, gate, openclaw, serve, statebench, store
+from sherpa.cli import (
+    admin,
+    benchmark,
+    configuration,
+    experiment,
+    gate,
+    openclaw,
+    openclaw_plugin,
+    serve,
+    statebench,
+    store,
+)
 from sherpa.cli.context import INTERNAL, Settings, guarded
 from sherpa.config import ESTIMATORS, STRATEGIES
 
@@ -120,6 +131,7 @@ configuration.register(app)
 experiment.register(app)
 gate.register(app)
 openclaw.register(app)
+openclaw_plugin.register(app)
 benchmark.register(app)
 statebench.register(app)
 serve.register(app)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sherpa.cli.context import Json, Settings, guarded, settings
-
-if TYPE_CHECKING:
-    from sherpa.serve.service import Opening
 
 Host = Annotated[str, typer.Option(help="Address to listen on; another than this machine's own needs --token-file.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
@@ -33,15 +30,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command("serve")(serve)
     app.command("mcp")(mcp)
-
-
-def _opening(options: Settings) -> Opening:
-    from sherpa.configuration import engine_options
-    from sherpa.serve.service import Opening
-
-    flags = {name: value for name, value in options.engine.items() if value is not None}
-    overrides = {**engine_options(*options.documents()), **flags, **({"parity": True} if options.parity else {})}
-    return Opening(options.root, options.configuration(), overrides)
 
 
 @guarded
@@ -76,7 +64,7 @@ def serve(
     if stdio:
         from sherpa.serve.lines import serve_lines
 
-        serve_lines(_opening(options), sys.stdin.buffer, sys.stdout.buffer)
+        serve_lines(options.opening(), sys.stdin.buffer, sys.stdout.buffer)
         return
     _http(options, host, port, token_file, allow_host, allow_origin, max_pending, owned=owned)
 
@@ -108,7 +96,7 @@ def mcp(
         return
     from sherpa.serve.mcp import serve_stdio
 
-    serve_stdio(_opening(options))
+    serve_stdio(options.opening())
 
 
 def _http(
@@ -132,7 +120,7 @@ def _http(
         raise ConfigError(
             f"{host} is reached from other machines: name a token with --token-file or {VARIABLE} to listen there"
         )
-    opening = _opening(options)
+    opening = options.opening()
     token = read_token(token_file) if token_file else given or own_token(options.root)
     source = str(token_file) if token_file else f"the variable {VARIABLE}" if given else str(options.root / FILE)
 

@@ -234,7 +234,7 @@ _LIST = (
         "forget",
         takes.Forget,
         answers.ForgetAnswer,
-        lambda s, p: s.memory.forget(p.case_id),
+        lambda s, p: s.forget(p.case_id),
         "maintain",
         "Removes a case from ledger, graph and exports. There is no way back.",
         destructive=True,

@@ -205,6 +205,11 @@ class Service:
         advice = self.memory.advise(case_id, configuration.advisory, refused=refused, record=parameters.record)
         return advice.to_json()
 
+    def forget(self, case_id: str) -> dict[str, Any]:
+        """Remove a case. What waits in the spool of capture would bring it back, so that is taken in first."""
+        self.drain()
+        return self.memory.forget(case_id)
+
     def drain(self) -> int:
         """Bring what was captured into the ledger; returns how many events."""
         from sherpa.capture.spool import drain

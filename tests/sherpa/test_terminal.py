@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sherpa.terminal import OUTCOMES, terminal_outcomes
+from sherpa.terminal import OUTCOMES, RunningTerminal, terminal_outcomes
 
 Cases = list[list[tuple[str, str]]]
 
@@ -140,6 +140,23 @@ def by_the_rules(case: list[tuple[str, str]]) -> str:
         if outcome != U and name != "session.ended" and not name.endswith(openings):
             return outcome
     return case[-1][1] if case else U
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (U, U),  # the agent has answered; nothing was done
+        (F, F),
+    ],
+)
+def test_the_end_of_a_run_is_work_only_if_it_failed(outcome: str, expected: str) -> None:
+    case = [("session.started", U), ("message.received", U), ("run.ended", outcome), ("session.ended", S)]
+    running = RunningTerminal()
+    for name, result in case:
+        running.add(name, OUTCOMES.index(result))
+    assert ended([case]) == [expected]
+    assert OUTCOMES[running.outcome] == expected
+    assert ended([[*case[:2], ("tool.succeeded", S), *case[2:]]]) == [S if outcome == U else F]
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from(TYPES), st.sampled_from(OUTCOMES)), max_size=5), max_size=6))

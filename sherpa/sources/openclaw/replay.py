@@ -297,11 +297,11 @@ class Replay:
 
     def _begun(self, call: _Call) -> Step:
         call.told = True
-        return self._tool(call.row, f"call-{call.at}", call.tool, "started", call.labels)
+        return self._tool(call.row, f"call-{call.at}", call.id, call.tool, "started", call.labels)
 
-    def _tool(self, row: str, part: str, tool: Tool, phase: str, labels: tuple[str, ...]) -> Step:
+    def _tool(self, row: str, part: str, call_id: str | None, tool: Tool, phase: str, labels: tuple[str, ...]) -> Step:
         meta = {"signature": tool.signature}
-        return Step("tool", self._now, row, part, tool=tool, phase=phase, labels=labels, meta=meta)
+        return Step("tool", self._now, row, part, tool=tool, phase=phase, call_id=call_id, labels=labels, meta=meta)
 
     def _release_held(self, again: frozenset[str] | set[str] = frozenset()) -> list[Step]:
         """Tell the calls of a failed turn, unless the turn was tried again with the same ids."""
@@ -356,7 +356,7 @@ class Replay:
         if call is not None and call.doubtful and verdict.phase != "unknown":
             verdict = verdict._replace(phase="unknown")
         details = message.details if isinstance(message.details, Details) else Details()
-        step = self._ended(name, tool, labels, verdict, "result")
+        step = self._ended(name, call_id, tool, labels, verdict, "result")
         begun = self._now if call is None else call.instant
         lasted = details.duration_ms
         timed = isinstance(lasted, int | float) and not isinstance(lasted, bool) and 0 <= lasted < 1e15
@@ -391,7 +391,9 @@ class Replay:
         counts.synthetic_results += verdict.synthetic
         counts.flagged_errors += message.is_error is True or message.is_error_snake is True
 
-    def _ended(self, name: str, tool: Tool, labels: tuple[str, ...], verdict: Verdict, part: str) -> Step:
+    def _ended(
+        self, name: str, call_id: str | None, tool: Tool, labels: tuple[str, ...], verdict: Verdict, part: str
+    ) -> Step:
         extra = []
         if verdict.kind:
             extra.append(f"failure:{verdict.kind}")
@@ -403,7 +405,7 @@ class Replay:
             extra.append("synthetic")
         if verdict.doubtful:
             extra.append("confidence:low")
-        step = self._tool(name, part, tool, verdict.phase, (*labels, *extra))
+        step = self._tool(name, part, call_id, tool, verdict.phase, (*labels, *extra))
         step.outcome = verdict.outcome
         return step
 
@@ -429,7 +431,7 @@ class Replay:
         if begun is None:
             return []
         self.counts.joined += 1
-        step = self._ended(name, begun.tool, (*begun.labels, "background"), verdict, "joined")
+        step = self._ended(name, begun.id, begun.tool, (*begun.labels, "background"), verdict, "joined")
         step.metrics["durationMs"] = (self._now - begun.instant) // NANOS_PER_MS
         return [step]
 
@@ -448,7 +450,7 @@ class Replay:
         lost = [call for frame in self._frames for call in frame if call.told and not call.given_up]
         for call in lost:
             call.given_up = True
-        return [self._tool(c.row, f"unresolved-{c.at}", c.tool, "unresolved", c.labels) for c in lost]
+        return [self._tool(c.row, f"unresolved-{c.at}", c.id, c.tool, "unresolved", c.labels) for c in lost]
 
     def finish(self) -> list[Step]:
         """No more rows: what is still held is told."""

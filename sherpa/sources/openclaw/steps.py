@@ -27,6 +27,8 @@ class Step:
     actor, outcome : str
     tool, phase : Tool, str
         Of a step of kind ``tool``: ``started``, ``succeeded``, ``failed``, ``running``, ``unknown``, ``unresolved``.
+    call_id : str or None
+        Of a step of kind ``tool``: the id of its call, as the provider gave it. Ids repeat in some sessions.
     labels, metrics, meta
         As in an event. No text of the session is among them.
     text : str
@@ -41,6 +43,7 @@ class Step:
     outcome: str = "unknown"
     tool: Tool | None = None
     phase: str = ""
+    call_id: str | None = None
     labels: tuple[str, ...] = ()
     metrics: dict[str, float] = field(default_factory=dict)
     meta: dict[str, Any] = field(default_factory=dict)

@@ -189,6 +189,16 @@ def test_the_case_goes_on_in_another_process(tmp_path: Path) -> None:
     ]
 
 
+def test_each_turn_can_be_a_case_in_another_process_too(tmp_path: Path) -> None:
+    now = [1_800_000_000 * SECOND]
+    for text in ("do it", "and that"):
+        now[0] += SECOND
+        recorder(tmp_path, lambda: now[0], caseSplitting={"by": "run"}).message(DIRECT, text)
+        recorder(tmp_path, lambda: now[0], caseSplitting={"by": "run"}).tool(DIRECT, "started", "exec")
+    cases = [event["caseId"] for event in waiting(tmp_path)]
+    assert cases[0] == cases[1] != cases[2] == cases[3]
+
+
 def test_a_session_without_state_has_a_case_per_event(tmp_path: Path) -> None:
     capture = recorder(tmp_path, statelessSessionPatterns=["agent:*:telegram:**"])
     for _ in range(2):
