@@ -107,6 +107,7 @@ class VariableOrderMarkovModel:
         self._base = empty_table(max_order)
         self._index = _Index(self._base)
         self._base_branches: dict[State, Branches] = {}
+        self._base_supports: dict[State, dict[str, int]] = {}
         self._overlay: dict[State, dict[str, _Change]] = {}
         self._overlay_edges = 0
         self._edge_delta = 0
@@ -174,17 +175,18 @@ class VariableOrderMarkovModel:
             planned.append((state, event, held, base_support, support, sums, responses))
         for state, event, held, base_support, support, sums, responses in planned:
             if held is None:
-                held = _Change(base_support, [0] * len(SUMS), {})
+                held = _Change(base_support, [sign * v for v in sums], {k: sign * v for k, v in responses.items()})
                 self._overlay.setdefault(state, {})[event] = held
                 self._overlay_edges += 1
-            for column, value in enumerate(sums):
-                held.sums[column] += sign * value
-            for key, value in responses.items():
-                total = held.responses.get(key, 0) + sign * value
-                if total:
-                    held.responses[key] = total
-                else:
-                    del held.responses[key]
+            else:
+                for column, value in enumerate(sums):
+                    held.sums[column] += sign * value
+                for key, value in responses.items():
+                    total = held.responses.get(key, 0) + sign * value
+                    if total:
+                        held.responses[key] = total
+                    else:
+                        del held.responses[key]
             after = base_support + held.sums[0]
             if state:
                 self._edge_delta += (after > 0) - (support > 0)
@@ -211,7 +213,7 @@ class VariableOrderMarkovModel:
     def _set_base(self, table: CountTable) -> None:
         self._base = table
         self._index = _Index(table)
-        self._base_branches = {}
+        self._base_branches, self._base_supports = {}, {}
         self._overlay = {}
         self._overlay_edges = self._edge_delta = 0
         self._pending = {}
@@ -268,10 +270,13 @@ class VariableOrderMarkovModel:
         )
 
     def _base_support(self, state: State, event: str) -> int:
-        base = self._base_branches.get(state)
-        if base is None:
-            base = self._base_branches[state] = self._read_base(state)
-        return next((row.support for row in base.rows if row.event == event), 0)
+        supports = self._base_supports.get(state)
+        if supports is None:
+            base = self._base_branches.get(state)
+            if base is None:
+                base = self._base_branches[state] = self._read_base(state)
+            supports = self._base_supports[state] = {row.event: row.support for row in base.rows}
+        return supports.get(event, 0)
 
     def table(self) -> CountTable:
         """All counts as one table, root included.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -79,13 +80,17 @@ def match_state(source: EdgeSource, recent: Sequence[Facets], config: EngineConf
     return None
 
 
+_raw_token = lru_cache(maxsize=1 << 14)(token_text)
+
+
 def _match_raw(source: EdgeSource, types: tuple[str, ...], config: EngineConfig) -> StateMatch | None:
-    tokens = tuple(map(token_text, types))
+    tokens = tuple(map(_raw_token, types))
     for order in range(min(config.default_order, len(types)), config.min_order - 1, -1):
         window = types[-order:]
         branches = source.branches(order, tokens[-order:])
         if branches.rows and branches.total >= config.min_support:
-            return StateMatch(state_variants([Facets(t) for t in window], "raw")[0], branches, window)
+            added = 0 if tokens == types else sum(map(len, tokens[-order:])) - sum(map(len, window))
+            return StateMatch(StateVariant(tokens[-order:], (), added), branches, window)
     return None
 
 

@@ -6,6 +6,7 @@ import math
 from decimal import ROUND_HALF_UP, Decimal
 
 _ALL_INTEGERS = 2.0**53  # from here on every double is integral
+_HALVES = [2.0 ** (k + 1) for k in range(16)]
 _QUANTUM = [Decimal(1).scaleb(-k) for k in range(16)]
 
 
@@ -19,11 +20,11 @@ def round_half_up(x: float, digits: int) -> float:
     >>> round_half_up(0.125, 2), round_half_up(1.005, 2), round_half_up(2.5, 0), round_half_up(-0.5, 0)
     (0.13, 1.0, 3.0, -1.0)
     """
+    scaled = x * _HALVES[digits]
+    if scaled % 1.0 or scaled % 2.0 == 0.0:  # no multiple of the half, or an even one: no tie
+        return x if abs(x) >= _ALL_INTEGERS else round(x, digits)
     if abs(x) >= _ALL_INTEGERS:
         return x
-    scaled = math.ldexp(x, digits + 1)
-    if scaled != math.floor(scaled) or scaled % 2 == 0:
-        return round(x, digits)
     return float(Decimal(x).quantize(_QUANTUM[digits], rounding=ROUND_HALF_UP))
 
 
