@@ -21,7 +21,7 @@ from sherpa.logbuilder import case_order, group_cases
 from sherpa.projection.states import join_state
 from sherpa.queries import branch_risks
 from sherpa.rounding import round_half_up
-from sherpa.store import EDGE_COUNTS, GraphStore, Row, insert, row_of_event, to_json_text, without_indexes
+from sherpa.store import EDGE_COUNTS, GraphStore, Row, insert, row_of_event, without_indexes
 from sherpa.terminal import FAILURE, OUTCOMES, SUCCESS
 
 DERIVED = ("events", "cases", "state_edges", "workflows", "risk_metrics", "success_metrics")

@@ -322,7 +322,6 @@ class EventLog:
             rank.append(2 if f else 1 if p else 0)
         return TokenView(tuple(tokens), codes.astype(np.int32), np.array(rank, dtype=np.int8))
 
-
     def _types_in_use(self) -> TokenView:
         """The types that occur, each as its own token."""
         used = np.bincount(self.codes, minlength=len(self.vocabulary)) > 0

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from sherpa.store import GraphStore
 
 FILE = "cases.index"
-WORTH = 5_000
+WORTH = 500
 """Events from which on an index pays."""
-_MOST_CHANGED, _SHARE = 300, 100
+_MOST_CHANGED, _SHARE = 300, 20
 
 
 class Finding:

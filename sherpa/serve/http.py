@@ -139,6 +139,7 @@ def serve(app: App, bound: socket.socket, *, owned: bool = False, lifespan: Call
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         date_header=False,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=10,
