@@ -16,6 +16,7 @@ from sherpa.counting import NO_MAX, NO_MIN, SUMS, CountTable, count
 from sherpa.event import Event
 from sherpa.eventlog import EventLog, milliseconds
 from sherpa.fewcount import MOST_EVENTS, Edge, EdgeKey, count_few
+from sherpa.growth import Growth, growth_of, put
 from sherpa.instants import NANOS_PER_MS, NO_INSTANT, format_instant
 from sherpa.logbuilder import case_order, group_cases
 from sherpa.projection.states import join_state
@@ -307,8 +308,9 @@ def _write_metrics(db: sqlite3.Connection, states: Iterable[tuple[str, Sequence[
 def increment(store: GraphStore, db: sqlite3.Connection, events: Sequence[Event], config: EngineConfig) -> None:
     """Bring the graph up to date with new events; runs inside the caller's transaction.
 
-    A case that grows is taken out as it was and put in as it is, so late events, changed terminal outcomes and
-    responses need no rules of their own. The cost is that of the cases touched, not of the store.
+    Events that only go on with their case add their own edges (`sherpa.growth`). Any other case that grows is taken
+    out as it was and put in as it is, so late events, changed terminal outcomes and responses need no rules of their
+    own. The cost is that of the cases touched, not of the store.
 
     Raises
     ------
@@ -328,15 +330,24 @@ def increment(store: GraphStore, db: sqlite3.Connection, events: Sequence[Event]
         arrivals.setdefault(event.case_id, []).append(event)
     before: list[tuple[str, list[Event]]] = []
     after: list[tuple[str, list[Event]]] = []
+    grown: list[Growth] = []
+    simple = config.state_strategy == "raw" and not config.parity
     for case_id in sorted(arrivals):
+        growth = growth_of(store, case_id, case_order(arrivals[case_id]), config.max_order) if simple else None
+        if growth is not None:
+            grown.append(growth)
+            continue
         old = store.case_events(case_id)
         if old:
             before.append((case_id, case_order(old, parity=config.parity)))
         after.append((case_id, case_order([*old, *arrivals[case_id]], parity=config.parity)))
     old_log, new_log = log_of(before, config), log_of(after, config)
     insert(db, "events", (row_of_event(e) for e in fresh.values()))
-    insert(db, "cases", case_rows(after, new_log), replace=True)
-    changed = _apply_edges(db, count_edges(new_log, config), count_edges(old_log, config))
+    insert(db, "cases", [*case_rows(after, new_log), *(growth.row for growth in grown)], replace=True)
+    added = count_edges(new_log, config)
+    for growth in grown:
+        put(added, growth.edges)
+    changed = _apply_edges(db, added, count_edges(old_log, config))
     write_workflows(db, workflow_sums(after, new_log), workflow_sums(before, old_log))
     _renew_metrics(db, changed, config)
 
@@ -360,16 +371,15 @@ def remove_case(store: GraphStore, db: sqlite3.Connection, case_id: str, config:
 
 def _renew_metrics(db: sqlite3.Connection, changed: Iterable[EdgeKey], config: EngineConfig) -> None:
     states = sorted({key[1] for key in changed if key[0] == config.default_order})
-    for state in states:
-        db.execute("DELETE FROM success_metrics WHERE state_key = ?", (state,))
-        db.execute("DELETE FROM risk_metrics WHERE state_key = ?", (state,))
+    for table in ("success_metrics", "risk_metrics"):
+        db.executemany(f"DELETE FROM {table} WHERE state_key = ?", [(state,) for state in states])
     _write_metrics(db, ((s, _stored_state(db, config.default_order, s)) for s in states))
 
 
 def _apply_edges(
     db: sqlite3.Connection, added: Mapping[EdgeKey, Edge], removed: Mapping[EdgeKey, Edge]
 ) -> list[EdgeKey]:
-    changed = []
+    changed, rows = [], []
     for key in sorted(added.keys() | removed.keys()):
         plus, minus = added.get(key), removed.get(key)
         if plus == minus:
@@ -382,7 +392,8 @@ def _apply_edges(
         if edge.sums[0] == 0:
             db.execute("DELETE FROM state_edges WHERE order_n = ? AND state_key = ? AND next_event = ?", key)
         else:
-            insert(db, "state_edges", [edge.row(key)], replace=True)
+            rows.append(edge.row(key))
+    insert(db, "state_edges", rows, replace=True)
     return changed
 
 
@@ -406,8 +417,10 @@ def _changed(held: Edge | None, plus: Edge | None, minus: Edge | None) -> Edge:
     for edge, sign in ((held, 1), (plus, 1), (minus, -1)):
         for key, value in (edge.responses if edge else {}).items():
             responses[key] = responses.get(key, 0) + sign * value
+    nothing = [0] * len(SUMS)
+    columns = zip(*(e.sums if e else nothing for e in (held, plus, minus)), strict=True)
     return Edge(
-        [sum(e.sums[i] for e in parts) - (minus.sums[i] if minus else 0) for i in range(len(SUMS))],
+        [a + b - c for a, b, c in columns],
         {k: v for k, v in responses.items() if v},
         min((e.min_ms for e in parts if e.min_ms is not None), default=None),
         max((e.max_ms for e in parts if e.max_ms is not None), default=None),

@@ -43,6 +43,8 @@ TABLES = (
     "success_metrics",
     "config_versions",
 )
+WIDTHS = dict(zip(TABLES, (17, 7, 16, 2, 13, 7, 7, 3), strict=True))
+"""Columns of each table."""
 Row = tuple[object, ...]
 
 _EVENT_COLUMNS = (
@@ -100,6 +102,15 @@ class TransitionRow(NamedTuple):
     timed: int
     total_ms: int
     last_seen_at: str | None
+
+
+class OutlineRow(NamedTuple):
+    """An event of a case, as far as it matters to those that come after it."""
+
+    type: str
+    outcome: str
+    instant: int
+    in_workflow: int
 
 
 class GraphStore:
@@ -283,6 +294,22 @@ class GraphStore:
         rows = self._db.execute("SELECT type FROM events WHERE case_id = ? ORDER BY instant, seq", (case_id,))
         return tuple(row[0] for row in rows)
 
+    def case_outline(self, case_id: str) -> list[OutlineRow]:
+        """What tells how a case stands, oldest event first."""
+        rows = self._db.execute(
+            "SELECT type, outcome, instant, instr(labels_json, '\"workflow:') > 0 FROM events "
+            "WHERE case_id = ? ORDER BY instant, seq",
+            (case_id,),
+        )
+        return list(map(OutlineRow._make, rows))
+
+    def case_beginning(self, case_id: str) -> tuple[str, str]:
+        """Agent and time of the first event of a case that is known."""
+        agent_id, first = self._db.execute(
+            "SELECT agent_id, first_seen_at FROM cases WHERE case_id = ?", (case_id,)
+        ).fetchone()
+        return str(agent_id), str(first)
+
     def count_rows(self, table: str) -> int:
         """Number of rows of one of `TABLES`."""
         if table not in TABLES:
@@ -430,7 +457,7 @@ def without_indexes(db: sqlite3.Connection, table: str) -> Iterator[None]:
 
 def insert(db: sqlite3.Connection, table: str, rows: Iterable[Row], *, replace: bool = False) -> None:
     """Write whole rows, in the order of the table's columns."""
-    width = len(db.execute(f"SELECT * FROM {table} LIMIT 0").description)
+    width = WIDTHS[table]
     verb = "INSERT OR REPLACE" if replace else "INSERT"
     db.executemany(f"{verb} INTO {table} VALUES ({','.join('?' * width)})", rows)
 
