@@ -210,9 +210,7 @@ def scan_tally(cases: Iterable[PastCase], state: Sequence[str]) -> Tally:
     size, wanted = len(state), tuple(state)
     found = Tally()
     for case in cases:
-        types = case.types
-        places = (at for at in range(len(types) - size) if types[at : at + size] == wanted)
-        following = {types[at + size] for at in places}
+        following = _following(case.types, wanted, size)
         if not following:
             continue
         once = [int(name == case.outcome) for name in OUTCOMES]
@@ -220,6 +218,19 @@ def scan_tally(cases: Iterable[PastCase], state: Sequence[str]) -> Tally:
         for event in following:
             found.add(event, once)
     return found
+
+
+def _following(types: tuple[str, ...], state: tuple[str, ...], size: int) -> set[str]:
+    """What comes after a state wherever it occurs."""
+    found: set[str] = set()
+    last, at = state[-1], size - 2
+    try:
+        while True:
+            at = types.index(last, at + 1, -1)
+            if types[at - size + 1 : at + 1] == state:
+                found.add(types[at + 1])
+    except ValueError:
+        return found
 
 
 def _longest_occurrence(types: tuple[str, ...], state: tuple[str, ...], longest: int) -> tuple[int, int]:

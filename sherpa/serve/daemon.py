@@ -143,38 +143,23 @@ class Daemon:
         for name, value in headers:
             if name == b"content-length" and value.isdigit() and int(value) > most:
                 raise _too_large(most)
-        first = await self._receive(receive)
-        body = first.get("body", b"")
-        if not first.get("more_body"):
-            if len(body) > most:
-                raise _too_large(most)
-            return bytes(body)
-        parts, size = [body], len(body)
+        parts: list[bytes] = []
+        size, more = 0, True
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                more = True
                 while more:
-                    message = await self._receive(receive)
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise OperationError("slow_body", "the client went away")
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     more = bool(message.get("more_body"))
                     if size > most:
                         raise _too_large(most)
         except TimeoutError:
-            raise self._slow() from None
+            seconds = f"{self._limits.body_seconds:g}"
+            raise OperationError("slow_body", f"the body did not come within {seconds} seconds") from None
         return b"".join(parts)
-
-    async def _receive(self, receive: Receive) -> Message:
-        try:
-            message = await asyncio.wait_for(receive(), self._limits.body_seconds)
-        except TimeoutError:
-            raise self._slow() from None
-        if message["type"] == "http.disconnect":
-            raise OperationError("slow_body", "the client went away")
-        return message
-
-    def _slow(self) -> OperationError:
-        return OperationError("slow_body", f"the body did not come within {self._limits.body_seconds:g} seconds")
 
     async def _pass_on(self, app: App, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """To another application, with the body read and bounded here."""

@@ -155,7 +155,7 @@ def serve(app: App, bound: socket.socket, *, owned: bool = False, lifespan: Call
             await server.serve(sockets=[bound])
 
     # Threads that compute must not keep the one that answers from its turn for long.
-    sys.setswitchinterval(0.001)
+    sys.setswitchinterval(0.0001)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(run())
 
