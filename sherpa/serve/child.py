@@ -115,6 +115,9 @@ class ChildBackend:
         if self._closed:
             raise OperationError(UNAVAILABLE, "the client is closed")
         if self._child is None or self._child.poll() is not None:
+            if self._child is not None and self._child.stdin is not None:
+                with suppress(OSError):
+                    self._child.stdin.close()
             try:
                 child = subprocess.Popen(
                     self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +14,7 @@ import msgspec
 from sherpa import __version__
 from sherpa.errors import OperationError
 from sherpa.serve.guard import STATUS, Guard
-from sherpa.serve.service import operation_of, refusal
+from sherpa.serve.service import decoded_parameters, operation_of
 from sherpa.serve.workers import OVERLOADED, Answer, Workers
 
 Message = MutableMapping[str, Any]
@@ -103,6 +105,10 @@ class Daemon:
                 raise OperationError("not_found", f"no path {path[:200]!r}; /openapi.json lists what there is")
         except OperationError as error:
             await _refuse(send, error, scope)
+        except Exception:
+            # Whatever it is, the client gets an answer that tells nothing of the inside.
+            traceback.print_exc(file=sys.stderr)
+            await _refuse(send, OperationError("internal", "internal error"), scope)
         else:
             await _answer(send, 200, body, empty=scope["method"] == "HEAD")
 
@@ -114,10 +120,7 @@ class Daemon:
         self._open += 1
         try:
             body = await self._body(scope["headers"], receive)
-            try:
-                parameters = msgspec.json.decode(body, type=operation.parameters)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise refusal(operation, error) from None
+            parameters = decoded_parameters(operation, body)
             loop = asyncio.get_running_loop()
             future: asyncio.Future[Answer] = loop.create_future()
 

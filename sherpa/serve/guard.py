@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sherpa.errors import ConfigError, OperationError
+from sherpa.serve.tokens import is_token
 
 Headers = Iterable[tuple[bytes, bytes]]
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -56,8 +57,10 @@ class Guard:
         Raises
         ------
         ConfigError
-            If one is a wildcard: it would let every page in.
+            If one is a wildcard: it would let every page in. If the token is none.
         """
+        if not is_token(token):
+            raise ConfigError("the token must be at least 16 visible ASCII characters")
         named = [*hosts, *origins]
         if any("*" in name for name in named):
             raise ConfigError("host names and origins that may call are named one by one, without *")

@@ -1,4 +1,4 @@
-"""Runs the daemon: sockets, time-outs of the head of a request, and an orderly end."""
+"""Runs the daemon: sockets, limits of what comes over a connection, and an orderly end."""
 
 from __future__ import annotations
 
@@ -21,15 +21,22 @@ from sherpa.errors import ConfigError
 from sherpa.serve.daemon import App
 
 HEAD_BYTES, HEAD_SECONDS, IDLE_SECONDS = 32 * 1024, 10.0, 30
+MOST_AHEAD = 32
+"""Requests that a client may send before the first of them is answered."""
 _BACKLOG = 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """The head of a request has a size and a time limit, and what is no HTTP is refused in JSON."""
+    """What comes over a connection has its limits, and what is no HTTP is refused in JSON.
+
+    The head of a request has a size and a time limit. So has, for its size, whatever else comes without being a body:
+    extensions of chunks and trailers. Requests may be sent ahead of the answers, but not many.
+    """
 
     _deadline: TimerHandle | None = None
     _in_head = True
-    _head_bytes = 0
+    _fruitless = 0
+    """Bytes since a part of a body came, or a request ended."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -40,14 +47,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_head:
-            self._head_bytes += len(data)
-            # A body may come with the head; only a head that does not end counts.
-            super().data_received(data)
-            if self._in_head and self._head_bytes > HEAD_BYTES:
-                self._refuse(431, "too_large", f"the head of the request is larger than {HEAD_BYTES:,} bytes")
-            return
+        self._fruitless += len(data)
         super().data_received(data)
+        if self._fruitless > HEAD_BYTES:
+            self._refuse(431, "too_large", f"the head of the request is larger than {HEAD_BYTES:,} bytes")
+        elif self.pipeline:
+            self.flow.pause_reading()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -55,15 +60,34 @@ class BoundedProtocol(HttpToolsProtocol):
             self._expect_head()
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        self._in_head, self._fruitless = False, 0
         self._cancel()
         super().on_headers_complete()
+        if len(self.pipeline) > MOST_AHEAD:
+            self._refuse(503, "overloaded", f"more than {MOST_AHEAD} requests were sent ahead; wait for answers")
+            raise ConnectionAbortedError  # the parser leaves what else came
+
+    def on_body(self, body: bytes) -> None:
+        self._fruitless = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._fruitless = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.pipeline:
+            self.flow.pause_reading()
+        elif self.cycle.response_complete and self.cycle.more_body:
+            # Refused before the whole request came: nobody wants the rest.
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "invalid_request", msg)
 
     def _expect_head(self) -> None:
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._fruitless = True, 0
         self._cancel()
         self._deadline = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 

@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 
 from sherpa.errors import OperationError
-from sherpa.serve.service import Opening, operation_of, refusal
+from sherpa.serve.service import Opening, decoded_parameters, operation_of
 from sherpa.serve.workers import Answer, Workers
 
 LONGEST_LINE = 16 * 2**20
@@ -82,10 +82,7 @@ def _accept(workers: Workers, line: bytes, write: object) -> None:
             raise OperationError("invalid_request", f"not a request: {error}") from None
         name = request.id
         operation = operation_of(request.operation)
-        try:
-            parameters = msgspec.json.decode(request.params, type=operation.parameters)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise refusal(operation, error) from None
+        parameters = decoded_parameters(operation, request.params)
         workers.submit(operation, parameters, lambda answer: write(request.id, answer))
     except OperationError as error:
         write(name, error)

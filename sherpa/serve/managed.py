@@ -97,6 +97,9 @@ class ManagedDaemon:
     def _start(self) -> None:
         # One that ends as soon as it starts is not started again and again without a pause.
         self._not_before = self._clock() + self._backoff.following()
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
         try:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=self._environment

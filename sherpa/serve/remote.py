@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -116,6 +117,9 @@ class HttpBackend:
     def _connection(self, left: float) -> http.client.HTTPConnection:
         """The connection of this thread, open."""
         held: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if held is not None and held.sock is not None and _is_ended(held.sock):
+            # The daemon ends what nobody uses for a while; nothing was sent yet, so nothing is in doubt.
+            held.close()
         if held is None or held.sock is None:
             held = self._connect(held, left)
         held.sock.settimeout(left)
@@ -136,6 +140,19 @@ class HttpBackend:
             held.close()
             raise Gone(f"no daemon at {self._host}:{self._port} ({error})", sent=False) from None
         return held
+
+
+def _is_ended(connection: socket.socket) -> bool:
+    """Whether the other side has closed; between answers there is nothing else to read."""
+    connection.settimeout(0)
+    try:
+        # Below TLS, if there is any: what is asked is whether anything came at all.
+        socket.socket.recv(connection, 1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _refused(status: int, data: bytes) -> OperationError:

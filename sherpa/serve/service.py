@@ -242,6 +242,33 @@ def parameters_of(operation: Operation, given: object) -> Any:
     try:
         return msgspec.convert(given, operation.parameters)
     except (msgspec.ValidationError, RecursionError) as error:
+        return _with_whole_numbers(operation, given, error)
+
+
+def decoded_parameters(operation: Operation, data: bytes | msgspec.Raw) -> Any:
+    """The same of JSON text.
+
+    Raises
+    ------
+    OperationError
+    """
+    try:
+        return msgspec.json.decode(data, type=operation.parameters)
+    except msgspec.ValidationError as error:
+        try:
+            given = msgspec.json.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise refusal(operation, error) from None
+        return _with_whole_numbers(operation, given, error)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise refusal(operation, error) from None
+
+
+def _with_whole_numbers(operation: Operation, given: object, error: Exception) -> Any:
+    """Try again with 3.0 as 3, which is the same number in JSON; else the first error holds."""
+    try:
+        return msgspec.convert(integral(given), operation.parameters)
+    except (msgspec.ValidationError, RecursionError, ValueError, OverflowError):
         raise refusal(operation, error) from None
 
 

@@ -60,6 +60,11 @@ def read_token(path: Path) -> str:
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: no token can be read there ({error})") from None
-    if len(token) < _SHORTEST or not token.isprintable() or " " in token:
+    if not is_token(token):
         raise ConfigError(f"{path}: holds no token; remove it, and the next start makes one")
     return token
+
+
+def is_token(text: str) -> bool:
+    """Whether a text can be a bearer token: long enough to be none that is guessed, and visible ASCII."""
+    return len(text) >= _SHORTEST and text.isascii() and text.isprintable() and " " not in text

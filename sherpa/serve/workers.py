@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -27,7 +28,7 @@ Answer = bytes | OperationError
 Done = Callable[[Answer], None]
 MOST_TOGETHER = 512
 """Events that are stored in one transaction at most."""
-OVERLOADED = "overloaded"
+OVERLOADED, UNUSABLE = "overloaded", "store_unavailable"
 _encoder = msgspec.json.Encoder()
 
 
@@ -120,8 +121,9 @@ class Workers:
                 jobs, last = ([job], False) if lane != "write" else _together(job, line)
                 try:
                     service = service or Service(self._opening)
-                except SherpaError as error:
-                    self._tell([(j, OperationError(error.code, str(error))) for j in jobs])
+                except (SherpaError, sqlite3.Error, OSError) as error:
+                    code = error.code if isinstance(error, SherpaError) else UNUSABLE
+                    self._tell([(j, OperationError(code, str(error))) for j in jobs])
                 else:
                     self._tell(do(service, jobs))
                 if last:
@@ -134,7 +136,9 @@ class Workers:
         with self._lock:
             self._pending -= len(answers)
         for job, answer in answers:
-            job.done(answer)
+            # The loop that asked may have ended.
+            with suppress(RuntimeError):
+                job.done(answer)
 
 
 def _together(job: Job, line: queue.SimpleQueue[Job | None]) -> tuple[list[Job], bool]:
@@ -178,8 +182,8 @@ def _one(service: Service, job: Job) -> Answer:
         return _encoder.encode(service.run(job.operation, job.parameters))
     except OperationError as error:
         return error
-    except (sqlite3.OperationalError, OSError) as error:
-        return OperationError("store_unavailable", f"{job.operation.name}: {error}")
+    except (sqlite3.Error, OSError) as error:
+        return OperationError(UNUSABLE, f"{job.operation.name}: {error}")
     except Exception as error:
         # The client learns only that it failed: what it holds may be anything.
         traceback.print_exc(file=sys.stderr)
