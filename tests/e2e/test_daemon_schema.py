@@ -10,7 +10,6 @@ import pytest
 
 from tests.contract.doors import daemon
 
-
 # How many bytes ten thousand events may have together, a schema cannot say: 413 is a fair answer to a valid request.
 CONFIG = """
 [checks.positive_data_acceptance]
