@@ -103,6 +103,8 @@ class ProceduralMemoryPredictor:
 
 def _success(branches: Branches) -> float | None:
     """Share of observations with a known terminal outcome that succeeded."""
-    good = sum(b.terminal_success for b in branches)
-    bad = sum(b.terminal_failure for b in branches)
+    good = bad = 0
+    for branch in branches.rows:
+        good += branch.terminal_success
+        bad += branch.terminal_failure
     return good / (good + bad) if good + bad else None

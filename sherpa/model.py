@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -309,11 +310,13 @@ def _apply(base: Branches, changes: dict[str, _Change]) -> Branches:
         seen.add(row.event)
         if row.support + change.sums[0] == 0:
             continue
-        responses = dict(row.responses)
-        for key, value in change.responses.items():
-            responses[key] = responses.get(key, 0) + value
-        sums = [a + b for a, b in zip(row.sums, change.sums, strict=True)]
-        rows.append(Branch.of(row.event, sums, {k: v for k, v in responses.items() if v}))
+        responses = row.responses
+        if change.responses:
+            both = dict(responses)
+            for key, value in change.responses.items():
+                both[key] = both.get(key, 0) + value
+            responses = {k: v for k, v in both.items() if v}
+        rows.append(Branch(row.event, *map(add, row[1:9], change.sums), responses))
     rows.extend(
         Branch.of(event, change.sums, dict(change.responses))
         for event, change in changes.items()

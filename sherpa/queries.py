@@ -345,8 +345,11 @@ def branch_risks(branches: Branches) -> list[tuple[Branch, str, float]]:
     99 for a base of 0.
     """
     denominator = max(1, branches.total)
-    base_failure = sum(b.terminal_failure for b in branches) / denominator
-    base_stall = sum(b.terminal_unknown for b in branches) / denominator
+    failures = stalls = 0
+    for branch in branches.rows:
+        failures += branch.terminal_failure
+        stalls += branch.terminal_unknown
+    base_failure, base_stall = failures / denominator, stalls / denominator
     flagged = []
     for branch in branches:
         for kind, seen, base in (
