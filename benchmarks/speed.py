@@ -200,13 +200,14 @@ def asking(root: Path, size: int) -> tuple[list[Series], list[Goal], dict[str, A
 
 
 def leaving_out(sizes: list[int]) -> tuple[list[Series], list[Goal], dict[str, Any]]:
-    """Leave-one-case-out of the raw strategy."""
-    series = Series("leave-one-case-out, raw", "events")
+    """Leave-one-case-out of the raw strategy, on as many processes as there are cores."""
+    cores = len(os.sched_getaffinity(0))
+    series = Series(f"leave-one-case-out, raw, {cores} processes", "events")
     for size in sizes:
         log = process_log(size)
         dataset = Dataset("workload", "workload", "csv", log, "")
         repeats = 5 if size < 300_000 else 1
-        series.add(size, lambda dataset=dataset: validate(dataset, EngineConfig(), Protocol()), repeats)
+        series.add(size, lambda dataset=dataset: validate(dataset, EngineConfig(), Protocol(processes=cores)), repeats)
     largest = sizes[-1]
     return (
         [series],

@@ -14,7 +14,8 @@ from baselines.procedural_memory import ProceduralMemoryPredictor
 from experiments.arm_report import arm_report
 from experiments.dataset import Dataset
 from experiments.leakage import audit
-from experiments.protocol import Predictions, Progress, predict
+from experiments.processes import predict_in_processes
+from experiments.protocol import Predictions, Progress
 from experiments.splits import Split, make_split
 from sherpa.config import EngineConfig
 from sherpa.errors import DatasetError
@@ -34,6 +35,8 @@ class Protocol:
         Predict by overall frequency where no state matches.
     parity : bool
         The original's protocol: online, no fallback, a single observation is enough.
+    processes : int
+        That folds are spread over; the figures do not depend on it.
     """
 
     split: str = "leave-one-case-out"
@@ -45,6 +48,7 @@ class Protocol:
     parity: bool = False
     top_k: int = 3
     max_misses: int = 25
+    processes: int = 1
 
 
 def parity_protocol(protocol: Protocol) -> Protocol:
@@ -112,7 +116,8 @@ def predict_with_memory(
             return Blended(config.estimator, config.max_order)
         return ProceduralMemoryPredictor(config, fallback=protocol.fallback)
 
-    return split, predict(dataset, split, factory, top=protocol.top_k, online=protocol.online, progress=progress)
+    options: dict[str, Any] = {"top": protocol.top_k, "online": protocol.online, "progress": progress}
+    return split, predict_in_processes(dataset, split, factory, protocol.processes, **options)
 
 
 def validate(

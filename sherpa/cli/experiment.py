@@ -83,6 +83,7 @@ class ProtocolFlags:
     no_fallback: Annotated[bool, typer.Option("--no-fallback", help="No prediction where no state matches.")] = False
     top_k: Annotated[int, typer.Option(min=1, help="A hit is a target among the first K.")] = 3
     max_misses: Annotated[int, typer.Option(min=0, help="How many misses to list.")] = 25
+    jobs: Annotated[int, typer.Option(min=1, help="Processes to spread folds over; the figures stay the same.")] = 1
 
     def protocol(self, options: Settings) -> Protocol:
         from experiments.validation import Protocol, parity_protocol
@@ -92,6 +93,7 @@ class ProtocolFlags:
             folds=self.folds,
             test_fraction=self.test_fraction,
             seed=self.seed,
+            processes=self.jobs,
             online=self.online,
             fallback=not self.no_fallback,
             top_k=self.top_k,
