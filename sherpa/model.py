@@ -316,7 +316,7 @@ def _apply(base: Branches, changes: dict[str, _Change]) -> Branches:
             for key, value in change.responses.items():
                 both[key] = both.get(key, 0) + value
             responses = {k: v for k, v in both.items() if v}
-        rows.append(Branch(row.event, *map(add, row[1:9], change.sums), responses))
+        rows.append(Branch.of(row.event, list(map(add, row.sums, change.sums)), responses))
     rows.extend(
         Branch.of(event, change.sums, dict(change.responses))
         for event, change in changes.items()
