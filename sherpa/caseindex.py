@@ -34,12 +34,15 @@ class CaseIndex:
         Place of each case in the order of its id (`sherpa.collation`).
     changed : dict
         Cases as they are now that were different or not there when the index was made.
+    numbers : dict
+        Number of each of these in `case_ids`, -1 if it is not there; filled when it is needed.
     """
 
     suffixes: SuffixIndex
     case_ids: Sequence[str]
     rank: Int32
     changed: dict[str, PastCase] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(cls, log: EventLog, order: int) -> CaseIndex | None:
@@ -114,8 +117,9 @@ class CaseIndex:
     def _left_out(self, without: str | None) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Marks of the cases that the index must not tell of."""
         marks = np.zeros(len(self.case_ids), bool)
-        numbers = [self._number(name) for name in (*self.changed, *(() if without is None else (without,)))]
-        marks[[n for n in numbers if n >= 0]] = True
+        if len(self.numbers) < len(self.changed):
+            self.numbers.update((name, self._number(name)) for name in self.changed if name not in self.numbers)
+        marks[[n for n in (*self.numbers.values(), self._number(without)) if n >= 0]] = True
         return marks
 
     def _number(self, case_id: str | None) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sqlite3
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -256,15 +257,17 @@ class GraphStore:
         from sherpa.eventlog import EventLog
 
         outcomes = dict(self._db.execute("SELECT case_id, terminal_outcome FROM cases").fetchall())
-        rows = self._db.execute("SELECT case_id, type FROM events ORDER BY case_id, instant, seq").fetchall()
         types: dict[str, int] = {}
-        codes = np.fromiter((types.setdefault(name, len(types)) for _, name in rows), np.int32, len(rows))
-        lengths: dict[str, int] = {}
-        for case_id, _ in rows:
-            lengths[case_id] = lengths.get(case_id, 0) + 1
-        names = list(lengths)
-        offsets = np.concatenate(([0], np.cumsum(list(lengths.values()), dtype=np.int64)))
-        log = EventLog.from_codes(codes, offsets, tuple(types), case_ids=names)
+        names: list[str] = []
+        codes, lengths = array("i"), array("q")
+        for case_id, name in self._db.execute("SELECT case_id, type FROM events ORDER BY case_id, instant, seq"):
+            if not names or names[-1] != case_id:
+                names.append(case_id)
+                lengths.append(0)
+            lengths[-1] += 1
+            codes.append(types.setdefault(name, len(types)))
+        offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        log = EventLog.from_codes(np.array(codes, np.int32), offsets, tuple(types), case_ids=names)
         ends = [OUTCOMES.index(cast("Outcome", outcomes.get(name, "unknown"))) for name in names]
         return dataclasses.replace(log, terminal=np.array(ends, np.int8))
 

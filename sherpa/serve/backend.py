@@ -74,16 +74,16 @@ class Backoff:
 
     first: float = 0.25
     most: float = 5.0
-    _tries: int = field(default=0, init=False)
+    _last: float = field(default=0.0, init=False)
 
     def following(self) -> float:
         """Seconds to wait now."""
-        self._tries += 1
-        return min(self.most, self.first * 2.0 ** (self._tries - 1))
+        self._last = min(self.most, 2 * self._last or self.first)
+        return self._last
 
     def reset(self) -> None:
         """It worked: the next pause is the first again."""
-        self._tries = 0
+        self._last = 0.0
 
 
 class Gone(SherpaError):

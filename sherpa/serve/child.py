@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import queue
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -19,7 +21,7 @@ from sherpa.serve.backend import UNAVAILABLE, Gone, persist
 from sherpa.serve.lines import LONGEST_LINE
 from sherpa.serve.service import operation_of
 
-_END_SECONDS = 10.0
+_END_SECONDS, _STUCK_SECONDS = 10.0, 30.0
 _encoder = msgspec.json.Encoder()
 
 
@@ -35,7 +37,81 @@ class _Line(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Line)
-Waiting = dict[int, "Future[Any]"]
+_Frame = tuple[int, bytes]
+
+
+class _Running:
+    """One child. Frames are written by a thread of its own: a child that does not read holds nobody else up."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.waiting: dict[int, Future[Any]] = {}
+        self._frames: queue.SimpleQueue[_Frame | None] = queue.SimpleQueue()
+        self._since: float | None = None
+        self.ended: str | None = None
+        threading.Thread(target=self._write, args=(self.process.stdin,), daemon=True).start()
+        threading.Thread(target=self._listen, args=(self.process.stdout,), daemon=True).start()
+
+    def send(self, number: int, frame: bytes) -> Future[Any]:
+        """Hand a frame over; gives what its answer will come in."""
+        answer: Future[Any] = Future()
+        self.waiting[number] = answer
+        if self.ended is not None and self.waiting.pop(number, None) is not None:
+            answer.set_exception(Gone(self.ended, sent=False))
+        self._frames.put((number, frame))
+        return answer
+
+    def give_up(self, number: int) -> None:
+        """Nobody waits for an answer any more. A child that has not read for long will not: it is ended."""
+        self.waiting.pop(number, None)
+        since = self._since
+        if since is not None and time.monotonic() - since > _STUCK_SECONDS:
+            self.process.kill()
+
+    def close(self) -> None:
+        """End the child: its input ends, and what it had accepted is done."""
+        self._frames.put(None)
+        try:
+            self.process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _write(self, sink: IO[bytes]) -> None:
+        with suppress(OSError), sink:
+            while (item := self._frames.get()) is not None:
+                number, frame = item
+                if number not in self.waiting:
+                    # Whoever asked has given up; it was never sent.
+                    continue
+                self._since = time.monotonic()
+                sink.write(frame)
+                sink.flush()
+                self._since = None
+
+    def _listen(self, source: IO[bytes]) -> None:
+        """Hand answers to those who wait, until the child ends; then nobody waits in vain."""
+        with source:
+            for text in source:
+                try:
+                    line = _decoder.decode(text)
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue
+                answer = None if line.id is None else self.waiting.pop(line.id, None)
+                if answer is None:
+                    continue
+                if line.error is not None:
+                    answer.set_exception(OperationError(line.error.code, line.error.message))
+                else:
+                    answer.set_result(msgspec.json.decode(line.result))
+        self.ended = f"the child ended with {self.process.wait()}"
+        self._frames.put(None)
+        for number in list(self.waiting):
+            left = self.waiting.pop(number, None)
+            if left is not None:
+                left.set_exception(Gone(self.ended, sent=True))
 
 
 class ChildBackend:
@@ -59,14 +135,13 @@ class ChildBackend:
         self._environment = {**os.environ, **(environment or {})}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
-        self._child: subprocess.Popen[bytes] | None = None
-        self._waiting: Waiting = {}
+        self._child: _Running | None = None
         self._closed = False
 
     @property
     def pid(self) -> int | None:
         """Process id of the child, if one runs."""
-        return None if self._child is None else self._child.pid
+        return None if self._child is None else self._child.process.pid
 
     def call(self, operation: str, parameters: Mapping[str, Any]) -> Any:
         """See `Backend.call`."""
@@ -78,75 +153,29 @@ class ChildBackend:
         with self._lock:
             self._closed = True
             child, self._child = self._child, None
-        if child is None:
-            return
-        assert child.stdin is not None
-        with suppress(OSError):
-            child.stdin.close()
-        try:
-            child.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        if child is not None:
+            child.close()
 
     def _ask(self, operation: str, parameters: Mapping[str, Any], left: float) -> Any:
         number = next(self._ids)
         frame = _encoder.encode({"id": number, "operation": operation, "params": parameters}) + b"\n"
         if len(frame) > LONGEST_LINE:
             raise OperationError("too_large", f"{operation}: larger than {LONGEST_LINE:,} bytes; send it in parts")
-        answer: Future[Any] = Future()
         with self._lock:
-            child, waiting = self._running()
-            waiting[number] = answer
-            assert child.stdin is not None
-            try:
-                child.stdin.write(frame)
-                child.stdin.flush()
-            except OSError:
-                waiting.pop(number, None)
-                raise Gone("the child ended", sent=True) from None
+            child = self._running()
+            answer = child.send(number, frame)
         try:
             return answer.result(left)
         except FutureTimeout:
-            waiting.pop(number, None)
+            child.give_up(number)
             raise OperationError(UNAVAILABLE, f"{operation}: no answer within {left:.1f} s") from None
 
-    def _running(self) -> tuple[subprocess.Popen[bytes], Waiting]:
+    def _running(self) -> _Running:
         if self._closed:
             raise OperationError(UNAVAILABLE, "the client is closed")
-        if self._child is None or self._child.poll() is not None:
-            if self._child is not None and self._child.stdin is not None:
-                with suppress(OSError):
-                    self._child.stdin.close()
+        if self._child is None or self._child.process.poll() is not None:
             try:
-                child = subprocess.Popen(
-                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
-                )
+                self._child = _Running(self._command, self._environment)
             except OSError as error:
                 raise Gone(f"{self._command[0]} cannot be started: {error.strerror or error}", sent=False) from None
-            assert child.stdout is not None
-            self._child, self._waiting = child, {}
-            threading.Thread(target=_listen, args=(child, child.stdout, self._waiting), daemon=True).start()
-        return self._child, self._waiting
-
-
-def _listen(child: subprocess.Popen[bytes], source: IO[bytes], waiting: Waiting) -> None:
-    """Hand answers to those who wait, until the child ends; then nobody waits in vain."""
-    with source:
-        for text in source:
-            try:
-                line = _decoder.decode(text)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                continue
-            answer = None if line.id is None else waiting.pop(line.id, None)
-            if answer is None:
-                continue
-            if line.error is not None:
-                answer.set_exception(OperationError(line.error.code, line.error.message))
-            else:
-                answer.set_result(msgspec.json.decode(line.result))
-    code = child.wait()
-    for number in list(waiting):
-        left = waiting.pop(number, None)
-        if left is not None:
-            left.set_exception(Gone(f"the child ended with {code}", sent=True))
+        return self._child

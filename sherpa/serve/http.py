@@ -124,14 +124,14 @@ class Address:
         ConfigError
             If it is taken, or no address of this machine.
         """
+        found = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-            found = socket.socket(family, socket.SOCK_STREAM)
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             found.bind((self.host.strip("[]"), self.port))
             found.listen(_BACKLOG)
             found.setblocking(False)
         except OSError as error:
+            found.close()
             raise ConfigError(f"cannot listen on {self.host}:{self.port}: {error.strerror or error}") from None
         return found
 
@@ -142,19 +142,8 @@ def url_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(app: App, bound: socket.socket, *, owned: bool = False, lifespan: Callable[[], Any] | None = None) -> None:
-    """Serve until a signal ends it, or with `owned` the end of standard input.
-
-    Parameters
-    ----------
-    app : ASGI application
-    bound : socket
-        From `Address.bind`.
-    owned : bool
-        Another process started this one and holds its standard input: when that ends, by whatever cause, so does this.
-    lifespan : callable, optional
-        Gives an asynchronous context manager that is open while requests are served.
-    """
+def server_of(app: App) -> uvicorn.Server:
+    """What serves an application, with all limits."""
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
@@ -170,7 +159,23 @@ def serve(app: App, bound: socket.socket, *, owned: bool = False, lifespan: Call
         backlog=_BACKLOG,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    server = uvicorn.Server(config)
+    return uvicorn.Server(config)
+
+
+def serve(app: App, bound: socket.socket, *, owned: bool = False, lifespan: Callable[[], Any] | None = None) -> None:
+    """Serve until a signal ends it, or with `owned` the end of standard input.
+
+    Parameters
+    ----------
+    app : ASGI application
+    bound : socket
+        From `Address.bind`.
+    owned : bool
+        Another process started this one and holds its standard input: when that ends, by whatever cause, so does this.
+    lifespan : callable, optional
+        Gives an asynchronous context manager that is open while requests are served.
+    """
+    server = server_of(app)
     if owned:
         threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
 
@@ -180,7 +185,7 @@ def serve(app: App, bound: socket.socket, *, owned: bool = False, lifespan: Call
 
     # Threads that compute must not keep the one that answers from its turn for long.
     sys.setswitchinterval(0.0001)
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(run())
 
 

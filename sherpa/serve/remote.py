@@ -90,7 +90,8 @@ class HttpBackend:
         if self._closed:
             raise OperationError(UNAVAILABLE, "the client is closed")
         connection = self._connection(left)
-        headers = {"Authorization": f"Bearer {self._bearer()}", "Content-Type": "application/json"}
+        bearer = self._bearer()
+        headers = {"Authorization": f"Bearer {bearer}", "Content-Type": "application/json"}
         try:
             connection.request("POST", f"{self._prefix}/v1/{operation}", body, headers)
             response = connection.getresponse()
@@ -101,12 +102,12 @@ class HttpBackend:
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise Gone(f"the daemon at {self._host}:{self._port} went away ({error})", sent=True) from None
-        if response.status == 200:
-            return msgspec.json.decode(data)
         if response.status == 401:
-            # It may have been started anew, with another token.
             self._local.token = None
-        raise _refused(response.status, data)
+            if self._bearer() != bearer:
+                # It was started anew, with another token.
+                raise Gone("the daemon has another token", sent=False)
+        return _answer(response.status, data)
 
     def _bearer(self) -> str:
         held: str | None = getattr(self._local, "token", None)
@@ -155,9 +156,11 @@ def _is_ended(connection: socket.socket) -> bool:
     return True
 
 
-def _refused(status: int, data: bytes) -> OperationError:
+def _answer(status: int, data: bytes) -> Any:
     try:
+        if status == 200:
+            return msgspec.json.decode(data)
         failure = msgspec.json.decode(data, type=_Refusal).error
-    except msgspec.MsgspecError:
-        return OperationError(UNAVAILABLE, f"the daemon answered {status} and no reason")
-    return OperationError(failure.code, failure.message)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise OperationError(UNAVAILABLE, f"what answered with status {status} is no daemon of ours") from None
+    raise OperationError(failure.code, failure.message)

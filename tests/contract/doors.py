@@ -129,7 +129,7 @@ _MOMENTS = frozenset(
     {"ageMs", "generatedAt", "exportedAt", "importedAt", "lastRebuildAt", "rebuiltAt", "recentWindowStart"}
 )
 _FILE = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z\.json")
-_DISK = re.compile(r"[\d.]+ (?:[KMGT]iB|GB|MB)")
+_DISK = re.compile(r"[\d.,]+ (?:[KMGT]iB|GB|MB)")
 
 
 def comparable(answer: Any, root: Path) -> Any:

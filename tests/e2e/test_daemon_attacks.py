@@ -160,6 +160,7 @@ def test_the_limit_itself_is_taken(target: Target) -> None:
     assert target.send("/v1/ingest_batch", body).status == 200
 
 
+@pytest.mark.full  # with less patience in tests/sherpa/serve/test_http.py
 def test_a_slow_body_ends(target: Target) -> None:
     begin = time.monotonic()
     with target.connect() as connection:
@@ -169,6 +170,7 @@ def test_a_slow_body_ends(target: Target) -> None:
     assert 5 < time.monotonic() - begin < 15
 
 
+@pytest.mark.full  # with less patience in tests/sherpa/serve/test_http.py
 def test_a_slow_head_ends_and_holds_nobody_up(target: Target) -> None:
     begin = time.monotonic()
     slow = [target.connect() for _ in range(50)]

@@ -71,7 +71,7 @@ def test_what_may_be_repeated_is_tried_until_it_is_answered(name: str, clock: Cl
 @pytest.mark.parametrize("name", ["advise", "forget"])
 def test_what_may_not_is_not_sent_twice(name: str, clock: Clock) -> None:
     attempts = Attempts(Gone("away", sent=True))
-    with pytest.raises(OperationError, match="whether .* was done is not known") as raised:
+    with pytest.raises(OperationError, match=r"whether .* was done is not known") as raised:
         persist(OPERATIONS[name], 10, attempts, clock.sleep)
     assert raised.value.code == "backend_unavailable"
     assert len(attempts.left) == 1

@@ -1,63 +1,24 @@
-"""Tokens, and processes that own, are owned, come back or stay away."""
+"""Processes that own, are owned, come back or stay away; what a child answers to what is no request."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sherpa.errors import ConfigError, OperationError
-from sherpa.serve.backend import Backoff, Gone, persist
-from sherpa.serve.guard import Guard, is_loopback
+from sherpa.serve.backend import Gone
 from sherpa.serve.managed import ManagedDaemon
-from sherpa.serve.operations import OPERATIONS
-from sherpa.serve.tokens import FILE, own_token, read_token
 from tests.contract.doors import SHERPA, free_port
-
-
-def test_a_token_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(16) as threads:
-        tokens = set(threads.map(own_token, [tmp_path / "root"] * 64))
-    assert len(tokens) == 1
-    (token,) = tokens
-    assert len(token) >= 32
-    path = tmp_path / "root" / FILE
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert [p.name for p in path.parent.iterdir()] == [FILE]
-    path.chmod(0o644)
-    assert own_token(tmp_path / "root") == token
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("text", ["", "short", "two words that are long enough", "ünï" * 10])
-def test_what_is_no_token_is_named(text: str, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text(text)
-    with pytest.raises(ConfigError, match=FILE):
-        read_token(tmp_path / FILE)
-
-
-def test_no_wildcard_opens_the_door() -> None:
-    with pytest.raises(ConfigError, match="one by one"):
-        Guard.of("a-token-of-some-length", ["*"])
-    with pytest.raises(ConfigError, match="one by one"):
-        Guard.of("a-token-of-some-length", [], ["http://*"])
-    assert "a-token" not in repr(Guard.of("a-token-of-some-length"))
-
-
-@pytest.mark.parametrize(
-    ("host", "own"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("127.9.9.9", True), ("0.0.0.0", False),
-                      ("::", False), ("192.168.1.2", False), ("example.org", False)],
-)  # fmt: skip
-def test_which_addresses_are_of_this_machine(host: str, own: bool) -> None:
-    assert is_loopback(host) is own
+from tests.e2e.raw import Target, read_answer
 
 
 def test_listening_for_others_needs_a_token_that_was_named(tmp_path: Path) -> None:
@@ -70,8 +31,6 @@ def test_listening_for_others_needs_a_token_that_was_named(tmp_path: Path) -> No
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -79,47 +38,6 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert "cannot listen" in done.stderr
-
-
-class Attempts:
-    """Fails as it is told, and notes the pauses."""
-
-    def __init__(self, *failures: Exception) -> None:
-        self.failures = list(failures)
-        self.pauses: list[float] = []
-        self.calls = 0
-
-    def __call__(self, left: float) -> str:
-        self.calls += 1
-        if self.failures:
-            raise self.failures.pop(0)
-        return "done"
-
-
-def test_pauses_double_to_five_seconds() -> None:
-    pauses = Backoff()
-    assert [pauses.following() for _ in range(7)] == [0.25, 0.5, 1, 2, 4, 5, 5]
-    pauses.reset()
-    assert pauses.following() == 0.25
-
-
-def test_a_lost_answer_is_asked_for_again_unless_it_may_not_be() -> None:
-    attempt = Attempts(Gone("away", sent=True), OperationError("overloaded", "full"), Gone("away", sent=False))
-    assert persist(OPERATIONS["ingest_event"], 60, attempt, attempt.pauses.append) == "done"
-    assert attempt.pauses == [0.25, 1.0, 0.5]
-    once = Attempts(Gone("away", sent=True))
-    with pytest.raises(OperationError, match="not known") as failed:
-        persist(OPERATIONS["forget"], 60, once, once.pauses.append)
-    assert (failed.value.code, once.calls) == ("backend_unavailable", 1)
-    unsent = Attempts(Gone("away", sent=False))
-    assert persist(OPERATIONS["forget"], 60, unsent, unsent.pauses.append) == "done"
-    refused = Attempts(OperationError("not_found", "no"))
-    with pytest.raises(OperationError, match="no"):
-        persist(OPERATIONS["next"], 60, refused, refused.pauses.append)
-    assert refused.calls == 1
-    tired = Attempts(*[Gone("away", sent=False)] * 9)
-    with pytest.raises(OperationError, match="away"):
-        persist(OPERATIONS["next"], 0.0, tired, tired.pauses.append)
 
 
 def daemon_command(root: Path, port: int) -> list[str]:
@@ -226,8 +144,6 @@ def test_a_daemon_ends_with_an_owner_that_is_killed(tmp_path: Path) -> None:
     ],
 )
 def test_a_child_answers_what_is_no_request_and_goes_on(line: bytes, code: str, tmp_path: Path) -> None:
-    import json
-
     text = line + b'\n\n{"id":"last","operation":"status"}\n'
     done = subprocess.run(
         [*SHERPA, "--root", str(tmp_path), "serve", "--stdio"], input=text, capture_output=True, timeout=60, check=False
@@ -239,3 +155,77 @@ def test_a_child_answers_what_is_no_request_and_goes_on(line: bytes, code: str, 
     (refused,) = (answer for answer in answers if answer["id"] != "last")
     assert refused["error"]["code"] == code
     assert len(refused["error"]["message"]) < 1_000
+
+
+def test_a_child_finishes_what_it_accepted_when_its_input_ends(tmp_path: Path) -> None:
+    lines = [
+        {
+            "id": n,
+            "operation": "ingest_event",
+            "params": {"eventId": f"e{n}", "caseId": "c", "source": "s", "type": "t"},
+        }
+        for n in range(200)
+    ]
+    done = subprocess.run(
+        [*SHERPA, "--root", str(tmp_path), "serve", "--stdio"],
+        input="\n".join(map(json.dumps, lines)).encode(),
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sorted(answer["id"] for answer in told) == list(range(200))
+    assert all(answer["result"]["eventId"] == f"e{answer['id']}" for answer in told)
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("end", ["input", "signal"])
+def test_a_daemon_answers_what_it_accepted_and_ends_without_a_word(end: str, tmp_path: Path) -> None:
+    port = free_port()
+    command = [*SHERPA, "--root", str(tmp_path), "serve", "--port", str(port)]
+    if end == "input":
+        command.append("--owned")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        assert daemon.stdin is not None
+        assert b"listening" in daemon.stdout.readline()
+        target = Target(f"http://127.0.0.1:{port}", (tmp_path / "daemon.token").read_text().strip())
+        events = [{"caseId": f"c{n % 500}", "source": "s", "type": f"t{n % 7}"} for n in range(4_000)]
+        body = json.dumps({"events": events}).encode()
+        with target.connect() as connection:
+            connection.sendall(target.head("/v1/ingest_batch", Content_Length=str(len(body))) + body)
+            time.sleep(0.1)
+            if end == "input":
+                daemon.stdin.close()
+            else:
+                daemon.send_signal(signal.SIGTERM)
+            assert len(read_answer(connection).json["events"]) == 4_000
+        assert daemon.wait(20) in (0, -signal.SIGTERM)
+        assert daemon.stdout.read() == b""
+        assert daemon.stderr is not None
+        assert daemon.stderr.read() == b""
+
+
+def test_only_a_daemon_that_is_owned_ends_with_its_input(tmp_path: Path) -> None:
+    command = [*SHERPA, "--root", str(tmp_path), "serve", "--port", "0"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        assert b"listening" in daemon.stdout.readline()
+        time.sleep(0.3)
+        assert daemon.poll() is None
+        daemon.terminate()
+
+
+@pytest.mark.parametrize("token", ["short", "fünfzehn-oder-mehr", "with a space in it"])
+def test_a_variable_that_holds_no_token_opens_nothing(token: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SHERPA, "--root", str(tmp_path), "serve", "--port", "0"],
+        env=os.environ | {"SHERPA_TOKEN": token},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "16 visible ASCII characters" in done.stderr
+    assert token not in done.stderr

@@ -38,6 +38,18 @@ def test_under_a_wide_umask_it_is_its_owners_alone_too(tmp_path: Path) -> None:
     assert mode(tmp_path / FILE) == 0o600
 
 
+def test_not_even_while_it_is_made_can_others_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    link = os.link
+    monkeypatch.setattr(os, "link", lambda draft, path: seen.append(mode(Path(draft))) or link(draft, path))
+    former = os.umask(0)
+    try:
+        own_token(tmp_path)
+    finally:
+        os.umask(former)
+    assert seen == [0o600]
+
+
 @pytest.mark.parametrize("wide", [0o644, 0o660, 0o604, 0o777])
 def test_a_file_that_others_can_read_is_tightened(wide: int, tmp_path: Path) -> None:
     token = own_token(tmp_path)
