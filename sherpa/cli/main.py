@@ -18,6 +18,9 @@ from sherpa.cli import (
     gate,
     openclaw,
     openclaw_plugin,
+    runtime,
+    saga,
+    scale,
     serve,
     statebench,
     store,
@@ -135,6 +138,9 @@ openclaw_plugin.register(app)
 benchmark.register(app)
 statebench.register(app)
 serve.register(app)
+scale.register(app)
+runtime.register(app)
+saga.register(app)
 
 
 def main() -> None:

@@ -89,17 +89,43 @@ def ingest_batch(context: typer.Context, file: File = None, json: Json = False) 
 
 
 @guarded
-def rebuild(context: typer.Context, json: Json = False) -> None:
+def rebuild(
+    context: typer.Context,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="What counts: local, duckdb (more than memory), ray or spark (more than a machine).",
+            show_default=False,
+        ),
+    ] = None,
+    input: Annotated[
+        Path | None,
+        typer.Option(
+            help="Count the Parquet files or JSONL ledgers below this folder in place of the memory's own events. The "
+            "graph is stored, the events are not.",
+            show_default=False,
+        ),
+    ] = None,
+    memory_limit: Annotated[str, typer.Option("--memory", help="What duckdb may use beside the edges.")] = "2GB",
+    json: Json = False,
+) -> None:
     """Derive the graph from the whole ledger again.
 
     \b
-    Example:
+    Examples:
         sherpa --max-order 6 rebuild
+        sherpa rebuild --engine duckdb --memory 4GB
+        sherpa --root fleet rebuild --engine ray --input /data/ledgers
     """
     options = settings(context, json)
     with options.memory() as memory:
-        report = memory.rebuild()
-        bad = memory.last_report.malformed
+        if engine is None and input is None:
+            report = memory.rebuild()
+            bad = list(memory.last_report.malformed)
+        else:
+            from sherpa.cli.scale import rebuild_by
+
+            report, bad = rebuild_by(memory, engine or "local", input, memory_limit, options.say)
     for line in bad[:10]:
         options.say(f"skipped {line}")
     if len(bad) > 10:

@@ -19,10 +19,10 @@ import msgspec
 from sherpa.errors import OperationError
 from sherpa.serve.backend import UNAVAILABLE, Gone, persist
 from sherpa.serve.lines import LONGEST_LINE
-from sherpa.serve.service import operation_of
+from sherpa.serve.service import encoded_parameters, operation_of
 
 _END_SECONDS, _STUCK_SECONDS = 10.0, 30.0
-_encoder = msgspec.json.Encoder()
+_ID_BYTES = 32
 
 
 class _Failure(msgspec.Struct):
@@ -97,7 +97,8 @@ class _Running:
             for text in source:
                 try:
                     line = _decoder.decode(text)
-                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    value = msgspec.json.decode(line.result)
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     continue
                 answer = None if line.id is None else self.waiting.pop(line.id, None)
                 if answer is None:
@@ -105,7 +106,7 @@ class _Running:
                 if line.error is not None:
                     answer.set_exception(OperationError(line.error.code, line.error.message))
                 else:
-                    answer.set_result(msgspec.json.decode(line.result))
+                    answer.set_result(value)
         self.ended = f"the child ended with {self.process.wait()}"
         self._frames.put(None)
         for number in list(self.waiting):
@@ -146,7 +147,10 @@ class ChildBackend:
     def call(self, operation: str, parameters: Mapping[str, Any]) -> Any:
         """See `Backend.call`."""
         wanted = operation_of(operation)
-        return persist(wanted, self._timeout, lambda left: self._ask(wanted.name, parameters, left))
+        frame = b'"operation":"%s","params":%s}\n' % (wanted.name.encode(), encoded_parameters(wanted, parameters))
+        if len(frame) + _ID_BYTES > LONGEST_LINE:
+            raise OperationError("too_large", f"{wanted.name}: larger than {LONGEST_LINE:,} bytes; send it in parts")
+        return persist(wanted, self._timeout, lambda left: self._ask(wanted.name, frame, left))
 
     def close(self) -> None:
         """End the child: its input ends, and what it had accepted is done."""
@@ -156,14 +160,11 @@ class ChildBackend:
         if child is not None:
             child.close()
 
-    def _ask(self, operation: str, parameters: Mapping[str, Any], left: float) -> Any:
+    def _ask(self, operation: str, frame: bytes, left: float) -> Any:
         number = next(self._ids)
-        frame = _encoder.encode({"id": number, "operation": operation, "params": parameters}) + b"\n"
-        if len(frame) > LONGEST_LINE:
-            raise OperationError("too_large", f"{operation}: larger than {LONGEST_LINE:,} bytes; send it in parts")
         with self._lock:
             child = self._running()
-            answer = child.send(number, frame)
+            answer = child.send(number, b'{"id":%d,%s' % (number, frame))
         try:
             return answer.result(left)
         except FutureTimeout:

@@ -6,6 +6,7 @@ A request is ``{"id": 1, "operation": "next", "params": {…}}``; its answer hol
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import IO
 
@@ -16,6 +17,7 @@ from sherpa.serve.service import Opening, decoded_parameters, operation_of
 from sherpa.serve.workers import Answer, Workers
 
 LONGEST_LINE = 16 * 2**20
+_FIRST = re.compile(rb'\s*\{\s*"id"\s*:\s*(\d{1,18})\s*[,}]')
 _encoder = msgspec.json.Encoder()
 
 
@@ -79,6 +81,7 @@ def _accept(workers: Workers, line: bytes, write: object) -> None:
         try:
             request = _decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            name = _name_of(line)
             raise OperationError("invalid_request", f"not a request: {error}") from None
         name = request.id
         operation = operation_of(request.operation)
@@ -86,3 +89,9 @@ def _accept(workers: Workers, line: bytes, write: object) -> None:
         workers.submit(operation, parameters, lambda answer: write(request.id, answer))
     except OperationError as error:
         write(name, error)
+
+
+def _name_of(line: bytes) -> int | None:
+    """The id of a line that is no request, if it is a number and stands first: then somebody waits for the answer."""
+    found = _FIRST.match(line)
+    return int(found[1]) if found else None

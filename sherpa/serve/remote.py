@@ -14,9 +14,7 @@ import msgspec
 from sherpa.errors import ConfigError, OperationError
 from sherpa.serve.backend import UNAVAILABLE, Gone, persist
 from sherpa.serve.managed import ManagedDaemon
-from sherpa.serve.service import operation_of
-
-_encoder = msgspec.json.Encoder()
+from sherpa.serve.service import encoded_parameters, operation_of
 
 
 class _Failure(msgspec.Struct):
@@ -73,7 +71,7 @@ class HttpBackend:
     def call(self, operation: str, parameters: Mapping[str, Any]) -> Any:
         """See `Backend.call`."""
         wanted = operation_of(operation)
-        body = _encoder.encode(parameters)
+        body = encoded_parameters(wanted, parameters)
         return persist(wanted, self._timeout, lambda left: self._ask(wanted.name, body, left))
 
     def close(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,10 +137,13 @@ class Service:
 
     def checked(self, event: IncomingEvent, where: str = "event") -> Event:
         """An event as the ledger takes it, if it may come in."""
-        size = len(msgspec.json.encode(event))
+        try:
+            size, given = len(msgspec.json.encode(event)), msgspec.to_builtins(event)
+        except (RecursionError, ValueError, OverflowError, TypeError) as error:
+            raise EventError(f"{where}: {unwritable(error)}") from None
         if size > LARGEST_EVENT:
             raise EventError(f"{where}: {size:,} bytes; at most {LARGEST_EVENT:,} are stored")
-        return read_event(msgspec.to_builtins(event), clock=self.opening.clock, new_id=self.opening.new_id, where=where)
+        return read_event(given, clock=self.opening.clock, new_id=self.opening.new_id, where=where)
 
     def all_checked(self, events: Sequence[IncomingEvent]) -> list[Event]:
         """Events of a batch; an error names the place of the first that may not come in."""
@@ -274,11 +279,38 @@ def _with_whole_numbers(operation: Operation, given: object, error: Exception) -
 
 def refusal(operation: Operation, error: Exception) -> OperationError:
     """What is answered to parameters that do not fit."""
-    code = "invalid_event" if operation.parameters is IncomingEvent else "invalid_parameters"
+    code = _code(operation)
     if isinstance(error, RecursionError):
         return OperationError(code, f"{operation.name}: nested too deeply")
     text = str(error).replace(f"Expected `str` matching regex {PRINTABLE!r}", f"Holds {_CONTROL}")
     return OperationError(code, f"{operation.name}: {text}")
+
+
+def encoded_parameters(operation: Operation, given: Any) -> bytes:
+    """The other way: parameters as JSON text.
+
+    Raises
+    ------
+    OperationError
+    """
+    try:
+        text = msgspec.json.encode(given)
+        if b"null" in text:
+            # What is no number is written as null: that would be another value, and nobody told.
+            with suppress(TypeError):
+                json.dumps(given, allow_nan=False)
+        return text
+    except (RecursionError, ValueError, OverflowError, TypeError) as error:
+        raise OperationError(_code(operation), f"{operation.name}: {unwritable(error)}") from None
+
+
+def _code(operation: Operation) -> str:
+    return "invalid_event" if operation.parameters is IncomingEvent else "invalid_parameters"
+
+
+def unwritable(error: Exception) -> str:
+    """Why a value cannot be written as JSON."""
+    return "nested too deeply" if isinstance(error, RecursionError) else f"cannot be written as JSON: {error}"
 
 
 def plain(value: Any) -> Any:

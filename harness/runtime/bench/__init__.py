@@ -1,0 +1,1 @@
+"""What the runtime can be shown to do, and the gates that decide whether it does."""

@@ -1,0 +1,1 @@
+"""Past one core and past memory: Parquet in and out, and the same counts on DuckDB, Ray and Spark."""
