@@ -12,6 +12,8 @@ from harness.saga.strictyaml import YamlError, load, merge, plain_scalar
 
 _KEY = re.compile(r"""(?P<quote>["'`]?)(?P<key>[A-Za-z_][\w-]*)(?P=quote)\s*:(?P<gap>\s|$)?(?P<value>.*)""", re.DOTALL)
 _DASH = re.compile(r"(?P<indent>\s*)(?:-(?P<gap>\s*)|(?:[*•]|\d+[.)])\s+)(?P<rest>.*)")
+_LONGEST = 2_000
+"""Characters of a text that goes on over several lines."""
 _BLOCK = re.compile(r"[|>][+-]?\d?")
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "：": ":", "\u00a0": " ", "\t": "  "})
 
@@ -54,7 +56,7 @@ def read_block(
             continue
         pair = _pair(bare, known)
         if pair is None:
-            if isinstance(item, str) and indent > item_indent and criteria is not None:
+            if isinstance(item, str) and indent > item_indent and criteria is not None and len(item) < _LONGEST:
                 criteria[-1] = item = f"{item} {bare}"
             else:
                 notices.append(f"not understood, left out: {bare[:80]!r}")
@@ -130,7 +132,7 @@ def read_item(rest: str, known: frozenset[str], notices: list[str]) -> Any:
     # Several pairs on one line, as in "kind: file-exists, path: a.md" or "kind:file-exists path:a.md".
     parts = [part for part in _split(rest) if part]
     if len(parts) < 2 and " " in raw:
-        parts = re.split(r"\s+(?=[A-Za-z_][\w-]*:(?!//))", rest)
+        parts = re.split(r" (?=[A-Za-z_][\w-]*:(?!//))", " ".join(rest.split()))
     pairs = [_pair(part, known) for part in parts]
     if len(pairs) > 1 and all(p is not None and p[0].lower() in known for p in pairs):
         mapping: dict[str, Any] = {}

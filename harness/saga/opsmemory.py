@@ -13,7 +13,7 @@ from harness.saga.model import SagaState
 from harness.saga.store import sync_folder
 from sherpa.files import append_lines
 
-_FENCED = re.compile(r"^```(?:sh|bash|shell|console|zsh)?\s*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^```(?:sh|bash|shell|console|zsh)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _UNDO = re.compile(r"\bundo\b|\brevert\b|\broll ?back\b|\brestore\b|回滚|撤销", re.IGNORECASE)
 MEMORY_ENTRY = "memory-entry.md"
 

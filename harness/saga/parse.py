@@ -114,7 +114,7 @@ def _whole_document(body: str, plan: ParsedPlan) -> list[_Raw] | None:
     """Stages of a document that is YAML alone, or holds one YAML list of stages."""
     texts = [body] + [block.text for section in sections_of(body, []) for block in section.blocks]
     for text in texts:
-        if not re.search(r"(?mi)^\s*[\"']?stages[\"']?\s*:|^\s*-\s|^\s*[\[{]", text):
+        if not re.search(r"(?mi)^[ \t]*[\"']?stages[\"']?[ \t]*:|^[ \t]*-\s|^[ \t]*[\[{]", text):
             continue
         notices: list[str] = []
         try:
@@ -127,6 +127,8 @@ def _whole_document(body: str, plan: ParsedPlan) -> list[_Raw] | None:
         if isinstance(found, dict):
             plan.summary = _cut(as_text(found.get("summary")) or as_text(found.get("title")) or "")
         plan.notices += notices
+        if sum(kinds in other for other in texts[1:] for kinds in ("kind:", '"kind"')) > (text is not body):
+            plan.notices.append("only the first list of stages was used")
         return [_Raw(e if isinstance(e, dict) else {"title": as_text(e)}) for e in entries]
     return None
 
@@ -135,6 +137,8 @@ def _from_sections(sections: list[Section], plan: ParsedPlan) -> list[_Raw]:
     stages: list[_Raw] = []
     for section in sections:
         if not section.is_stage and not section.blocks:
+            if section.has_stray_criteria:
+                plan.notices.append(f"criteria under {section.title or 'no heading'!r} belong to no stage; left out")
             if not stages:
                 plan.summary = (
                     _cut(" ".join(line for line in section.prose if not line.startswith("#"))) or plan.summary
@@ -148,6 +152,8 @@ def _from_sections(sections: list[Section], plan: ParsedPlan) -> list[_Raw]:
                 _merge_block(fields, key, value, notices)
             plan.notices += [f"{name}: {notice}" for notice in notices]
         has_block = bool(section.blocks)
+        if has_block and section.has_stray_criteria:
+            plan.notices.append(f"{name}: criteria outside the yaml block were left out")
         if not has_block and (loose := section.loose_criteria()):
             notices = ["the criteria stand outside a yaml block"]
             fields, has_block = _block(loose, notices), True
@@ -203,6 +209,9 @@ def _unique_ids(stages: list[_Raw], plan: ParsedPlan) -> list[_Raw]:
 
 
 def _stage(at: int, raw: _Raw, plan: ParsedPlan, rules: Rules) -> Stage:
+    unused = sorted(key for key in raw.fields if key.lower() not in _STAGE_KEYS)
+    if unused:
+        plan.notices.append(f"{raw.id}: not used: {', '.join(unused)[:200]}")
     title = _first_text(raw.fields, TITLE) or raw.title or f"Stage {at + 1}"
     goal = _first_text(raw.fields, GOAL) or raw.goal or ""
     if not goal:

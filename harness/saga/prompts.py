@@ -101,13 +101,11 @@ def worker_context(
     parts += [
         f"## Tools\n{profile.worker_hint}",
         f"## Files to hand over\n{required_files(stage)}",
-        f"## Handing over\nsaga_advance(sagaId={state.saga_id!r}, workerFinished=true, artifacts=[{{path, "
-        f"content}}]). Paths "
-        "are relative to the artifacts folder; files written anywhere else are not seen. What the network did to you "
-        "goes "
-        "into workerDiagnostics (searchedTerms, urlsAttempted, errorsCaught). If the stage is impossible, submit the "
-        "expected path with a first line `BLOCKED: ` and the reason. Then tell the user in one line what you handed "
-        "over.",
+        f"## Handing over\nsaga_advance(sagaId={state.saga_id!r}, stageId={stage.id!r}, workerFinished=true, "
+        "artifacts=[{path, content}]). Paths are relative to the artifacts folder; files written anywhere else are not "
+        "seen. What the network did to you goes into workerDiagnostics (searchedTerms, urlsAttempted, errorsCaught). "
+        "If the stage is impossible, submit the expected path with a first line `BLOCKED: ` and the reason. Then tell "
+        "the user in one line what you handed over.",
     ]
     if advice:
         parts.append(f"## From memory\n{advice}")
@@ -182,10 +180,9 @@ def evaluation_prompt(
         f"# Hard items\n{hard}",
         f"# Soft items\n{soft}",
         "# Rules\nAll hard items PASS: passed is true. Any FAIL-REWORK: passed is false, escalate is false. Any "
-        "FAIL-ESCALATE: "
-        "passed is false, escalate is true; that is only for what no effort could repair. Soft items give a score "
-        "from 1 to 5 "
-        "and decide nothing else. For each PASS quote evidence from the artifacts, character by character.",
+        "FAIL-ESCALATE: passed is false, escalate is true; that is only for what no effort could repair. Soft items "
+        "give a score from 1 to 5 and decide nothing else. For each PASS quote evidence from the artifacts, character "
+        "by character.",
         f"# Answer\nSend this as evalResult, with every item:\n{template(profile)}",
     ]
     if advice:

@@ -39,7 +39,7 @@ _CAPABILITY = re.compile(
 )
 _PLAN = re.compile(r"\bplan\w*\b.*\b(?:reject|fail|unable)|\b(?:reject|fail|unable)\w*\b.*\bplan", re.IGNORECASE | re.S)
 _SOURCES = frozenset({401, 403, 404, 451})
-_BLOCKED = re.compile(r"\s*(?:[#>*_`]+\s*)*BLOCKED\s*(?:\*\*)?\s*[:：]\s*(?P<why>.*)")
+_BLOCKED = re.compile(r"[#>*_`\s]*BLOCKED[*_\s]*[:：]\s*(?P<why>.*)")
 
 
 @dataclass(frozen=True)

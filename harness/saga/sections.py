@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-_HEADING = re.compile(r"(#{1,4})\s*(.*?)\s*#*\s*")
 _BOLD = re.compile(r"\*\*(.+?)\*\*:?")
-_STAGE = re.compile(r"(?:\*\*|__)?(?:stage|s|阶段)\s*[-#]?\s*\d+\b\s*(?:\*\*|__)?\s*[:：.)\-–—]*\s*(.*)", re.IGNORECASE)
+_STAGE = re.compile(r"(?:\*\*|__)?(?:stage|s|阶段) ?[-#]? ?\d+\b ?(?:\*\*|__)? ?[:：.)\-–—]*(.*)", re.IGNORECASE)
 _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})\s*([^\s`]*).*")
-_GOAL = re.compile(r"\s*(?:[-*]\s+)?(?:\*\*|__)?goal(?:\*\*|__)?\s*[:：]\s*(?:\*\*|__)?\s*(.+?)\s*", re.IGNORECASE)
+_GOAL = re.compile(r"\s*(?:[-*]\s+)?(?:\*\*|__)?goal(?:\*\*|__)?\s*[:：]\s*(?:\*\*|__)?", re.IGNORECASE)
 _LOOSE = re.compile(
-    r"\s*(?:\*\*)?(?:done|done-?criteria|checks|dod|acceptance|criteria)(?:\*\*)?\s*:(?:\*\*)?\s*(.*)", re.IGNORECASE
+    r"\s*(?:\*\*)?(?:done|done-?criteria|checks|dod|acceptance|criteria)(?:\*\*)?\s*:(?:\*\*)?", re.IGNORECASE
 )
+_STRAY = re.compile(r"\s*-\s*\W?kind\W?\s*:", re.IGNORECASE)
 _YAML = ("yaml", "yml")
 _STAGE_LINE = re.compile(
-    r"(?mi)^\s*-?\s*[\"']?(?:done|done-?criteria|checks|dod|acceptance|criteria|kind|goal)[\"']?\s*:"
+    r"(?mi)^[ \t]*-?[ \t]*[\"']?(?:done|done-?criteria|checks|dod|acceptance|criteria|kind|goal)[\"']?[ \t]*:"
 )
 
 
@@ -54,16 +54,21 @@ class Section:
     def goal(self) -> str | None:
         """The first line ``Goal: …`` outside the blocks, or inside one."""
         inner = [line for block in self.blocks for line in block.text.split("\n")]
-        found = (match[1] for line in [*self.lines, *inner] if (match := _GOAL.fullmatch(line)))
-        return next(found, None)
+        texts = (line[match.end() :].strip() for line in [*self.lines, *inner] if (match := _GOAL.match(line)))
+        return next((text for text in texts if text), None)
+
+    @property
+    def has_stray_criteria(self) -> bool:
+        """Whether criteria stand outside the blocks."""
+        return any(_STRAY.match(line) for line in self.lines)
 
     def loose_criteria(self) -> str | None:
         """Criteria that stand outside any block, from their heading on."""
         for at, line in enumerate(self.lines):
-            match = _LOOSE.fullmatch(line)
+            match = _LOOSE.match(line)
             if match:
-                rest = [text for text in self.lines[at + 1 :] if not _GOAL.fullmatch(text)]
-                return "\n".join([f"done: {match[1]}", *rest])
+                rest = [text for text in self.lines[at + 1 :] if not _GOAL.match(text)]
+                return "\n".join([f"done: {line[match.end() :].strip()}", *rest])
         return None
 
 
@@ -123,15 +128,20 @@ def sections_of(text: str, notices: list[str]) -> list[Section]:
 
 def _heading(line: str) -> Section | None:
     """A section that this line begins: a heading of level 2, or one of another level that names a stage."""
-    match = _HEADING.fullmatch(line)
-    if match is None:
-        bold = _BOLD.fullmatch(line.strip())
+    # Long runs of blanks would make patterns slow; no heading needs them.
+    bare = " ".join(line.split())
+    marks = len(bare) - len(bare.lstrip("#"))
+    if not marks:
+        bold = _BOLD.fullmatch(bare)
         stage = _STAGE.fullmatch(bold[1]) if bold else None
         return None if stage is None else Section(stage[1].strip(), True)
-    stage = _STAGE.fullmatch(match[2])
+    if marks > 4:
+        return None
+    text = bare[marks:].strip().rstrip("#").strip()
+    stage = _STAGE.fullmatch(text)
     if stage is not None:
         return Section(stage[1].strip(" *_"), True)
-    return Section(match[2]) if len(match[1]) == 2 else None
+    return Section(text) if marks == 2 else None
 
 
 def _close(section: Section, info: str, lines: list[str]) -> None:

@@ -167,8 +167,8 @@ TOOLS = {
         Tool(
             "saga_start",
             "Begins a long task that needs several stages, checks and perhaps several sessions. Call it after the "
-            "skill's "
-            "two questions, with the user's goal word for word. Answers with planPrompt: what to write as the plan.",
+            "skill's two questions, with the user's goal word for word. Answers with planPrompt: what to write as "
+            "the plan.",
             _object(
                 {
                     "goal": _text("The user's goal, word for word."),
@@ -182,8 +182,7 @@ TOOLS = {
         Tool(
             "saga_advance",
             "Moves a saga by one decision: submits the plan, a finished stage, a verdict or the user's answer; "
-            "without any "
-            "of these it tells where to go on. Its nextAction says what to do next.",
+            "without any of these it tells where to go on. Its nextAction says what to do next.",
             _object(_ADVANCE, ["sagaId"]),
             _advance,
         ),

@@ -212,7 +212,9 @@ def cases_of(rows: pa.Table, *, in_order: bool = False) -> Cases:
     offsets = np.concatenate(([0], np.cumsum(np.bincount(case, minlength=len(case_ids)))))
     user = (np.array([name == "user" for name in actor_names], bool) if actor_names else np.empty(0, bool))[laid(actor)]
     names: dict[str, int] = {}
-    response_of = np.array([names.setdefault(t.removeprefix(USER_MESSAGE), len(names)) for t in vocabulary], np.int32)
+    response_of = np.full(len(vocabulary), -1, np.int32)
+    for kind in np.unique(code[user]).tolist():
+        response_of[kind] = names.setdefault(vocabulary[kind].removeprefix(USER_MESSAGE), len(names))
     log = EventLog.from_codes(
         code,
         offsets,

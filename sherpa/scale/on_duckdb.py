@@ -63,6 +63,7 @@ class DuckDBEngine(Engine):
         self._duckdb = needed("duckdb", "scale")
         self.limit = max(_LEAST_LIMIT, int(memory * SHARE))
         self.events = min(_MOST_EVENTS, max(_LEAST_EVENTS, memory // BYTES_PER_EVENT))
+        self.batch = _BATCH
         self.scratch = scratch
         self.threads = threads
 
@@ -113,7 +114,7 @@ class DuckDBEngine(Engine):
             f"FROM {read} AS rows JOIN files ON rows.filename = files.name "
             "ORDER BY hash(case_id), case_id, instant, seq, place"
         )
-        yield from result.to_arrow_reader(_BATCH)
+        yield from result.to_arrow_reader(self.batch)
 
 
 def _whole_cases(batches: Iterator[pa.RecordBatch], events: int, *, details: bool) -> Iterator[pa.Table]:

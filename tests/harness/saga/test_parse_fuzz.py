@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -54,6 +56,10 @@ def check(text: str) -> None:
     for rules in (Rules(), Rules("deep", ("file-exists",), strict=True)):
         plan = parse_plan(text, rules)
         assert len({stage.id for stage in plan.stages}) == len(plan.stages)
+        # A plan without stages is refused as a whole; in one with stages nothing may go without a word.
+        written = len(re.findall(r"^\s*-\s*\W?kind\W?\s*:\s*[\w-]+\s*$", text, re.MULTILINE))
+        read = sum(len(stage.done_criteria) for stage in plan.stages)
+        assert not plan.stages or written <= read or plan.notices or plan.missing, text
         for stage in plan.stages:
             assert stage.done_criteria
             assert "/" not in stage.id
@@ -140,3 +146,32 @@ def test_a_path_is_contained_or_refused(text: str) -> None:
     assert not path.startswith("/")
     assert ".." not in path.split("/")
     assert clean_path(f"./{path}") in (path, path.removeprefix("artifacts/"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" * 250_000,
+        " " * 250_000 + "x",
+        "## " + " " * 250_000 + "x",
+        "## Stage" + " " * 250_000 + "x",
+        "## Stage 1" + " " * 120_000 + "#" * 120_000 + "x",
+        "## Stage 1\ngoal: a" + " " * 250_000 + "b",
+        "## Stage 1\n```yaml\ndone:\n- kind: a" + " " * 250_000 + "b: : :\n```",
+        "## Stage 1\n```yaml\ndone:\n- x: [\n" + "  word\n" * 35_000 + "```",
+        "## Stage 1\n```yaml\n" + "[" * 250_000,
+        "## Stage 1\n```yaml\n" + "a: b: c\n" * 30_000,
+        "```\n" * 60_000,
+        "**" * 120_000,
+        "- " * 120_000,
+        "{" * 100_000 + "}" * 100_000,
+        "stages:\n" + "- a\n" * 60_000,
+        "## Stage 1\n" + "done:\n" * 40_000,
+        "x: " + '"' * 250_000,
+    ],
+    ids=range(17),
+)
+def test_nothing_makes_it_slow(text: str) -> None:
+    begin = time.monotonic()
+    parse_plan(text)
+    assert time.monotonic() - begin < 8

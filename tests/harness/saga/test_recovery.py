@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from harness.saga.model import PROFILE_IDS
 from harness.saga.options import SagaOptions
 from harness.saga.profiles import profile_of
 from harness.saga.recovery import decide
+from harness.saga.redact import redact_text
 from harness.saga.rootcause import blocked, capability_exceeded, is_plan_rejection, root_cause, source_unavailable
 from tests.harness.saga.scripted import TEXT, Agent, file, files, plan, verdict
 
@@ -332,3 +334,15 @@ def test_retries_of_a_replanned_saga_begin_anew(agent: Make) -> None:
     one.fail(4)
     one.go(planYaml=plan(*files(1)), replan=True)
     assert one.fail()[0]["nextAction"] == "revision_queued"
+
+
+def test_no_artifact_makes_the_causes_slow() -> None:
+    begin = time.monotonic()
+    for text in ("#" * 2_000, "# " * 1_000, "*_`> " * 400, " " * 2_000):
+        assert blocked(text + "x") is None
+    long = ["eyJ-" * 60_000, "://a:" * 50_000, "exceed " * 40_000, "plan " * 400, "HTTP status " * 20_000]
+    for text in long:
+        redact_text(text)
+        capability_exceeded([text])
+        is_plan_rejection(text[:2_000])
+    assert time.monotonic() - begin < 8

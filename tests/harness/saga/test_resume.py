@@ -156,6 +156,25 @@ def test_098_of_two_calls_at_once_one_wins(agent: Make, tmp_path: Path, clock: C
     assert wins == ROUNDS
 
 
+def test_098_the_stage_alone_is_enough(agent: Make, clock: Callable[[], int]) -> None:
+    """Without ifSeq, with the stageId that workerContext tells: the second call never counts against the next stage."""
+    one = agent().planned(*files(30))
+    barrier = threading.Barrier(2)
+
+    def finish(number: int) -> dict[str, Any]:
+        artifacts = [{"path": f"a{number}.md", "content": "x"}]
+        arguments = {"sagaId": one.id, "stageId": f"stage-{number:02d}", "workerFinished": True, "artifacts": artifacts}
+        barrier.wait()
+        return call_tool(Coordinator(one.root, clock=clock), "saga_advance", arguments)
+
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(1, 30):
+            answers = list(pool.map(finish, [number, number]))
+            assert [a["code"] for a in answers if "error" in a] == ["conflict"]
+    assert one.state.cursor == 29
+    assert one.state.recovery_attempts == {}
+
+
 def test_098_a_call_that_came_too_late(agent: Make) -> None:
     one = agent().planned(*files(2))
     one.finish(a1_md="x")

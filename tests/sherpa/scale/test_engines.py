@@ -23,7 +23,7 @@ from sherpa.instants import NO_INSTANT
 from sherpa.scale import libraries
 from sherpa.scale.cases import Cases, Job, counting
 from sherpa.scale.engines import ENGINES, Engine, LocalEngine, bytes_of, engine_of
-from sherpa.scale.on_duckdb import DuckDBEngine
+from sherpa.scale.on_duckdb import DuckDBEngine, _whole_cases
 from sherpa.scale.source import Source
 from tests.sherpa.scale.logs import NOON, TYPES, counted, drawn, event, in_files, rows_of
 
@@ -49,7 +49,7 @@ def made(name: str) -> Engine:
     if name == "duckdb":
         pytest.importorskip("duckdb")
         engine = DuckDBEngine()
-        engine.events = 7
+        engine.events, engine.batch = 7, 4
         return engine
     return engine_of(name)
 
@@ -174,6 +174,12 @@ def test_any_log(name: str, log: list[tuple[Any, ...]], files: int, order: int) 
     ]
     with tempfile.TemporaryDirectory() as folder:
         assert made(name).count(in_files(Path(folder), events, files), order).equals(counted(events, order))
+
+
+def test_parts_cut_no_case(tmp_path: Path) -> None:
+    rows = pa.table({"case_id": list("aabbbbbbcdd"), "type": ["t"] * 11, "instant": range(11)})
+    parts = list(_whole_cases(iter(rows.to_batches(max_chunksize=2)), 3, details=False))
+    assert ["".join(part["case_id"].to_pylist()) for part in parts] == ["aabbbbbb", "cdd"]
 
 
 def test_duckdb_spills_and_gives_the_same(tmp_path: Path) -> None:
