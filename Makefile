@@ -7,7 +7,7 @@ SUITE ?= fixtures/validation/suite.json
 
 GATE ?= fixtures/validation/synthetic-workflows.json
 
-.PHONY: docs run test test-full test-openclaw lint bench results results-check clean
+.PHONY: mutants docs run test test-full test-openclaw lint bench results results-check clean
 
 run: $(VENV)/.run
 	@$(BIN)/sherpa validate-suite --input $(SUITE) --output reports/validate-suite.json
@@ -38,6 +38,10 @@ docs: $(VENV)/.run
 bench: $(VENV)/.run
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks
+
+# Each mutation of the runtime must be found by a test.
+mutants: $(VENV)/.dev
+	$(BIN)/python -m harness.runtime.bench.mutation
 
 results: $(VENV)/.run
 	$(BIN)/python -m experiments.results build
