@@ -27,6 +27,7 @@ _STAGE_KEYS = frozenset({*TITLE, *GOAL, *(key.lower() for key in CRITERIA), "id"
 _KNOWN = _STAGE_KEYS | KNOWN_KEYS
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _SUMMARY = 500
+_NOTICES = 200
 
 
 @dataclass
@@ -96,6 +97,8 @@ def parse_plan(text: object, rules: Rules | None = None) -> ParsedPlan:
     whole = _whole_document(body, plan) if not any(s.is_stage for s in sections) else None
     raw = whole if whole is not None else _from_sections(sections, plan)
     plan.stages = tuple(_stage(at, entry, plan, chosen) for at, entry in enumerate(_unique_ids(raw, plan)))
+    if len(plan.notices) > _NOTICES:
+        plan.notices[_NOTICES:] = [f"{len(plan.notices) - _NOTICES} more remarks of this kind"]
     return plan
 
 

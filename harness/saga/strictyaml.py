@@ -37,6 +37,9 @@ def load(text: str, notices: list[str]) -> Any:
 
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise YamlError("the YAML is larger than 1 MiB")
+    if text.count("[") + text.count("{") > MAX_NODES:
+        # Known before the slow part: each bracket would be a value.
+        raise YamlError(f"more than {MAX_NODES} values")
     try:
         loader = yaml.SafeLoader(text)
         try:
