@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from sherpa.instants import NANOS_PER_MS, parse_instant
+
 Event = Mapping[str, Any]
 Grouping = Literal["saga", "stage"]
 _SPACE = uuid.UUID("8f0c2f0e-6c55-5d63-9c8e-0a9b1f4d7a11")
@@ -41,10 +43,11 @@ def saga_to_sherpa(events: Iterable[Event], *, case: Grouping = "saga", agent_id
     """
     told: list[dict[str, Any]] = []
     profile, order, stage = "generic", {}, None  # type: str, dict[str, int], str | None
+    begun: int | None = None
     for at, event in enumerate(events, start=1):
         kind = event["type"]
         if kind == "saga_created":
-            profile = str(event.get("profile"))
+            profile, begun = str(event.get("profile")), parse_instant(event["ts"])
         if kind == "plan_produced":
             order = {s["id"]: n for n, s in enumerate(event["stages"], start=1)}
         stage = event.get("stageId") or event.get("fromStageId") or stage
@@ -52,6 +55,8 @@ def saga_to_sherpa(events: Iterable[Event], *, case: Grouping = "saga", agent_id
         if found is None:
             continue
         saga, seq = event["sagaId"], event.get("seq", at)
+        if found.type == "session.ended" and begun is not None:
+            found.metrics["wallMs"] = (parse_instant(event["ts"]) - begun) / NANOS_PER_MS
         labels = [f"workflow:{profile}", *([f"stage:{order[stage]}"] if stage in order else []), *found.labels]
         told.append(
             {

@@ -195,6 +195,8 @@ class Coordinator:
             self._take_artifacts(turn, given, warnings)
         if given.worker_diagnostics is not None and given.worker_finished and turn.state.current is not None:
             self._record_diagnostics(turn, given.worker_diagnostics)
+        elif given.worker_diagnostics is not None:
+            warnings.append("workerDiagnostics was not stored: it goes with workerFinished, in a stage")
         signals = Signals(
             worker_finished=given.worker_finished,
             human_input=given.human_input,

@@ -86,6 +86,8 @@ def read_advance(given: Mapping[str, Any]) -> Advance:
         raise SagaError("evalResult judges what was handed over before; send it without artifacts and workerFinished")
     if found.eval_result is not None:
         _check_length("evalResult", msgspec.json.encode(found.eval_result).decode())
+    if found.external_verdict is not None and found.eval_result is None:
+        raise SagaError("externalVerdict goes with the evalResult that it is about")
     if found.criteria_patch is not None and found.human_input is None:
         raise SagaError("criteriaPatch needs the humanInput that asks for it")
     return found

@@ -33,7 +33,7 @@ def load(text: str, notices: list[str]) -> Any:
     YamlError
         If it is none, is too large, or uses tags or anchors.
     """
-    import yaml  # type: ignore[import-untyped, unused-ignore]
+    import yaml
 
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise YamlError("the YAML is larger than 1 MiB")
@@ -56,7 +56,7 @@ def load(text: str, notices: list[str]) -> Any:
 
 def _refuse_beyond_data(text: str) -> None:
     """Refuse before anything is built: anchors would let a small text grow without bound."""
-    import yaml  # type: ignore[import-untyped, unused-ignore]
+    import yaml
 
     count = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -71,7 +71,7 @@ def _refuse_beyond_data(text: str) -> None:
 
 
 def _value(node: Any, notices: list[str], depth: int) -> Any:
-    import yaml  # type: ignore[import-untyped, unused-ignore]
+    import yaml
 
     if depth > MAX_DEPTH:
         raise YamlError(f"nested more than {MAX_DEPTH} deep")

@@ -19,3 +19,11 @@ def agent(tmp_path: Path, clock: Callable[[], int]) -> Callable[..., Agent]:
         return Agent(tmp_path / "root", clock, **changes)
 
     return make
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder of artefacts."""
+    folder = tmp_path / "artifacts"
+    folder.mkdir()
+    return folder

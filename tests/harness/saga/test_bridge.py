@@ -44,6 +44,7 @@ def test_the_vocabulary(agent: Make) -> None:
     ]  # fmt: skip
     by_type = {event["type"]: event for event in told}
     assert by_type["session.ended"]["outcome"] == "success"
+    assert by_type["session.ended"]["metrics"]["wallMs"] > 1_000
     assert by_type["check.failed"]["labels"] == ["workflow:generic", "stage:1", "kind:file-exists"]
     assert by_type["check.failed"]["metrics"] == {"nPass": 0.0, "nFail": 1.0}
     assert by_type["recovery.fix"]["labels"][-1] == "layer:1"

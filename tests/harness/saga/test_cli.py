@@ -21,8 +21,6 @@ from sherpa.cli.context import Settings
 from tests.conftest import PROJECT
 from tests.harness.saga.scripted import TEXT, file, plan, verdict
 
-PROGRAM = "import typer; from sherpa.cli import saga; app = typer.Typer(); saga.register(app); app()"
-
 
 def program() -> typer.Typer:
     app = typer.Typer()
@@ -88,7 +86,7 @@ def test_a_run_per_profile(line: Line, profile: str) -> None:
 
 def test_every_call_in_a_process_of_its_own(line: Line) -> None:
     def run(*arguments: str, code: int = 0, text: str | None = None) -> dict[str, Any]:
-        command = [sys.executable, "-c", PROGRAM, "saga", *arguments, "--state-root", str(line.root)]
+        command = [sys.executable, "-m", "sherpa", "saga", *arguments, "--state-root", str(line.root)]
         done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False, input=text)
         assert done.returncode == code, done.stderr
         return json.loads(done.stdout)
@@ -168,6 +166,8 @@ def test_the_report(lived: tuple[Line, str], tmp_path: Path) -> None:
     assert "file not found: a.md" in page
     assert "http" not in page
     assert page.count("<article>") == 2
+    assert "stage-01, done, 2 attempts" in page
+    assert "stage-02, done, 1 attempt<" in page
 
 
 def test_watching(lived: tuple[Line, str]) -> None:

@@ -241,6 +241,9 @@ def test_a_misspelt_signal_is_an_error(agent: Make) -> None:
     assert "error" in call_tool(one.coordinator, "saga_fly", {})
     with pytest.raises(SagaError, match="evalResult"):
         one.go(evalResult=verdict(), workerFinished=True)
+    with pytest.raises(SagaError, match="externalVerdict"):
+        one.go(externalVerdict={"passed": True})
+    assert "workerDiagnostics" in one.go(workerDiagnostics={"notes": "n"})["warnings"][0]
 
 
 def test_halves_of_characters_do_no_harm(agent: Make) -> None:
