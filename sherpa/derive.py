@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from sherpa.branches import Branch, Branches
@@ -22,7 +21,7 @@ from sherpa.logbuilder import case_order, group_cases
 from sherpa.projection.states import join_state
 from sherpa.queries import branch_risks
 from sherpa.rounding import round_half_up
-from sherpa.store import EDGE_COUNTS, GraphStore, Row, insert, row_of_event, without_indexes
+from sherpa.store import EDGE_COUNTS, GraphStore, Row, insert, responses_of, row_of_event, without_indexes
 from sherpa.terminal import FAILURE, OUTCOMES, SUCCESS
 
 DERIVED = ("events", "cases", "state_edges", "workflows", "risk_metrics", "success_metrics")
@@ -379,20 +378,20 @@ def _renew_metrics(db: sqlite3.Connection, changed: Iterable[EdgeKey], config: E
 def _apply_edges(
     db: sqlite3.Connection, added: Mapping[EdgeKey, Edge], removed: Mapping[EdgeKey, Edge]
 ) -> list[EdgeKey]:
-    changed, rows = [], []
-    for key in sorted(added.keys() | removed.keys()):
-        plus, minus = added.get(key), removed.get(key)
-        if plus == minus:
-            continue
-        changed.append(key)
-        held = _stored_edge(db, key)
+    changed = [key for key in sorted(added.keys() | removed.keys()) if added.get(key) != removed.get(key)]
+    stored = _stored_edges(db, changed)
+    rows: list[Row] = []
+    emptied: list[EdgeKey] = []
+    for key in changed:
+        plus, minus, held = added.get(key), removed.get(key), stored.get(key)
         if minus is not None and held is not None and _loses_extreme(held, plus, minus):
             raise NeedsRebuild(str(key))
         edge = _changed(held, plus, minus)
         if edge.sums[0] == 0:
-            db.execute("DELETE FROM state_edges WHERE order_n = ? AND state_key = ? AND next_event = ?", key)
+            emptied.append(key)
         else:
             rows.append(edge.row(key))
+    db.executemany("DELETE FROM state_edges WHERE order_n = ? AND state_key = ? AND next_event = ?", emptied)
     insert(db, "state_edges", rows, replace=True)
     return changed
 
@@ -428,21 +427,30 @@ def _changed(held: Edge | None, plus: Edge | None, minus: Edge | None) -> Edge:
     )
 
 
-_EDGE_SELECT = (
-    f"SELECT next_event, {EDGE_COUNTS}, response_dist, min_duration_ms, max_duration_ms, last_instant, last_seen_at "
-    "FROM state_edges WHERE order_n = ? AND state_key = ?"
+_EDGE_COLUMNS = (
+    f"next_event, {EDGE_COUNTS}, response_dist, min_duration_ms, max_duration_ms, last_instant, last_seen_at"
 )
+_AT_ONCE = 128
 
 
-def _stored_edge(db: sqlite3.Connection, key: EdgeKey) -> Edge | None:
-    row = db.execute(f"{_EDGE_SELECT} AND next_event = ?", key).fetchone()
-    if row is None:
-        return None
-    return Edge(list(row[1:9]), msgspec.json.decode(row[9], type=dict[str, int]), row[10], row[11], row[12])
+def _stored_edges(db: sqlite3.Connection, keys: Sequence[EdgeKey]) -> dict[EdgeKey, Edge]:
+    """Those of the edges that are there."""
+    found: dict[EdgeKey, Edge] = {}
+    for at in range(0, len(keys), _AT_ONCE):
+        part = list(keys[at : at + _AT_ONCE])
+        # Few different statements: those that were prepared are kept.
+        part += part[-1:] * ((1 << (len(part) - 1).bit_length()) - len(part))
+        wanted = ",".join(["(?,?,?)"] * len(part))
+        rows = db.execute(
+            f"WITH wanted (o, s, n) AS (VALUES {wanted}) SELECT order_n, state_key, {_EDGE_COLUMNS} "
+            "FROM wanted CROSS JOIN state_edges ON order_n = o AND state_key = s AND next_event = n",
+            [value for key in part for value in key],
+        )
+        for row in rows.fetchall():
+            found[row[:3]] = Edge(list(row[3:11]), responses_of(row[11]), row[12], row[13], row[14])
+    return found
 
 
 def _stored_state(db: sqlite3.Connection, order: int, state: str) -> list[StateRow]:
-    return [
-        (Branch.of(row[0], row[1:9], msgspec.json.decode(row[9], type=dict[str, int])), row[13])
-        for row in db.execute(_EDGE_SELECT, (order, state))
-    ]
+    rows = db.execute(f"SELECT {_EDGE_COLUMNS} FROM state_edges WHERE order_n = ? AND state_key = ?", (order, state))
+    return [(Branch.of(row[0], row[1:9], responses_of(row[9])), row[13]) for row in rows]

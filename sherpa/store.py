@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from importlib.resources import files
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -209,7 +209,7 @@ class GraphStore:
         ).fetchall()
         if not rows:
             return NO_BRANCHES
-        return Branches(tuple(Branch.of(r[0], r[2:], msgspec.json.decode(r[1], type=dict[str, int])) for r in rows))
+        return Branches(tuple(Branch.of(r[0], r[2:], responses_of(r[1])) for r in rows))
 
     def cases_with(self, event_type: str) -> Iterator[PastCase]:
         """Cases that hold the type; see `CaseSource`."""
@@ -243,7 +243,9 @@ class GraphStore:
 
     def cases_since(self, row: int) -> list[str]:
         """Cases with events beyond a row."""
-        return [r[0] for r in self._db.execute("SELECT DISTINCT case_id FROM events WHERE rowid > ?", (row,))]
+        # Not DISTINCT: SQLite would read an index of all events for it.
+        rows = self._db.execute("SELECT case_id FROM events WHERE rowid > ?", (row,))
+        return list(dict.fromkeys(r[0] for r in rows))
 
     def case_outcome(self, case_id: str) -> str:
         """Terminal outcome of a case."""
@@ -460,11 +462,20 @@ def without_indexes(db: sqlite3.Connection, table: str) -> Iterator[None]:
 
 def insert(db: sqlite3.Connection, table: str, rows: Iterable[Row], *, replace: bool = False) -> None:
     """Write whole rows, in the order of the table's columns."""
-    width = WIDTHS[table]
+    held = iter(rows)
+    first = next(held, None)
+    if first is None:
+        return
     verb = "INSERT OR REPLACE" if replace else "INSERT"
-    db.executemany(f"{verb} INTO {table} VALUES ({','.join('?' * width)})", rows)
+    db.executemany(f"{verb} INTO {table} VALUES ({','.join('?' * len(first))})", chain((first,), held))
 
 
+def responses_of(text: str) -> dict[str, int]:
+    """How often users answered how, from its column; most edges have no answer."""
+    return {} if text == "{}" else _responses.decode(text)
+
+
+_responses = msgspec.json.Decoder(dict[str, int])
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 

@@ -21,7 +21,7 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright holds the thread's event loop: tests elsewhere need it
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("Chromium is absent (Debian package chromium)")

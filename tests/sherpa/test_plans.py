@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sherpa import ProceduralMemory
+from sherpa.finding import WORTH
 
 LARGE = ("events", "state_edges", "cases", "success_metrics", "risk_metrics")
 
@@ -63,6 +64,17 @@ def test_no_large_table_is_read_whole(name: str, memory: ProceduralMemory) -> No
     ]
     # The number of the last row is read off the end of the table, the names of columns need no row.
     assert [s for s in scanned if "max(rowid)" not in s[0] and "LIMIT 0" not in s[0]] == []
+
+
+@pytest.mark.parametrize("question", ["outcomes", "recall"])
+def test_nor_is_one_to_bring_the_index_of_cases_up_to_date(question: str, memory: ProceduralMemory) -> None:
+    events = [{"caseId": f"c{n % 50}", "source": "s", "type": f"t{n % 4}"} for n in range(WORTH)]
+    memory.ingest_batch(events)
+    ACTIONS[question](memory)
+    memory.ingest({"caseId": "c3", "source": "s", "type": "t1"})
+    found = plans(memory, lambda: ACTIONS[question](memory))
+    assert any("rowid >" in statement for statement, _ in found), "the index was not used"
+    assert [f for f in found if f[1].startswith("SCAN events") and "max(rowid)" not in f[0]] == []
 
 
 @pytest.mark.parametrize(
