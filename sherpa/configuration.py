@@ -173,6 +173,13 @@ class CaseSplitting(_Section, frozen=True, kw_only=True):
     stale_timeout: Duration = "2h"
 
 
+class SagaOptions(_Section, frozen=True, kw_only=True):
+    """Long tasks in stages, beside the memory. Without `root` they lie in its folder, under ``saga``."""
+
+    enabled: bool = True
+    root: str | None = None
+
+
 class Configuration(_Section, frozen=True, kw_only=True):
     """All sections, with their defaults."""
 
@@ -186,6 +193,7 @@ class Configuration(_Section, frozen=True, kw_only=True):
     update: UpdateOptions = UpdateOptions()
     scope: ScopeOptions = ScopeOptions()
     case_splitting: CaseSplitting = CaseSplitting()
+    saga: SagaOptions = SagaOptions()
     ignore_session_patterns: tuple[str, ...] = ("agent:*:cron:**",)
     stateless_session_patterns: tuple[str, ...] = ()
 

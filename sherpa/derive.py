@@ -22,6 +22,7 @@ from sherpa.projection.states import join_state
 from sherpa.queries import branch_risks
 from sherpa.rounding import round_half_up
 from sherpa.store import EDGE_COUNTS, GraphStore, Row, insert, responses_of, row_of_event, without_indexes
+from sherpa.tallies import Tallies, counted, keep, tallies
 from sherpa.terminal import FAILURE, OUTCOMES, SUCCESS
 
 DERIVED = ("events", "cases", "state_edges", "workflows", "risk_metrics", "success_metrics")
@@ -341,12 +342,15 @@ def increment(store: GraphStore, db: sqlite3.Connection, events: Sequence[Event]
             before.append((case_id, case_order(old, parity=config.parity)))
         after.append((case_id, case_order([*old, *arrivals[case_id]], parity=config.parity)))
     old_log, new_log = log_of(before, config), log_of(after, config)
+    held = tallies(db)
     insert(db, "events", (row_of_event(e) for e in fresh.values()))
     insert(db, "cases", [*case_rows(after, new_log), *(growth.row for growth in grown)], replace=True)
     added = count_edges(new_log, config)
     for growth in grown:
         put(added, growth.edges)
-    changed = _apply_edges(db, added, count_edges(old_log, config))
+    changed, edges = _apply_edges(db, added, count_edges(old_log, config))
+    latest = max(event.instant for event in fresh.values())
+    keep(db, held.after(Tallies(len(fresh), len(after) - len(before), edges, latest)))
     write_workflows(db, workflow_sums(after, new_log), workflow_sums(before, old_log))
     _renew_metrics(db, changed, config)
 
@@ -363,7 +367,8 @@ def remove_case(store: GraphStore, db: sqlite3.Connection, case_id: str, config:
     log = log_of(cases, config)
     for table in ("events", "cases"):
         db.execute(f"DELETE FROM {table} WHERE case_id = ?", (case_id,))
-    changed = _apply_edges(db, {}, count_edges(log, config))
+    changed, _ = _apply_edges(db, {}, count_edges(log, config))
+    keep(db, counted(db))
     write_workflows(db, {}, workflow_sums(cases, log))
     _renew_metrics(db, changed, config)
 
@@ -377,7 +382,8 @@ def _renew_metrics(db: sqlite3.Connection, changed: Iterable[EdgeKey], config: E
 
 def _apply_edges(
     db: sqlite3.Connection, added: Mapping[EdgeKey, Edge], removed: Mapping[EdgeKey, Edge]
-) -> list[EdgeKey]:
+) -> tuple[list[EdgeKey], int]:
+    """Change the edges that differ; gives their keys, and how many more edges there are now."""
     changed = [key for key in sorted(added.keys() | removed.keys()) if added.get(key) != removed.get(key)]
     stored = _stored_edges(db, changed)
     rows: list[Row] = []
@@ -393,7 +399,7 @@ def _apply_edges(
             rows.append(edge.row(key))
     db.executemany("DELETE FROM state_edges WHERE order_n = ? AND state_key = ? AND next_event = ?", emptied)
     insert(db, "state_edges", rows, replace=True)
-    return changed
+    return changed, len(rows) - len(stored)
 
 
 def _loses_extreme(held: Edge, plus: Edge | None, minus: Edge) -> bool:

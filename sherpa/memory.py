@@ -31,6 +31,7 @@ from sherpa.queries import (
     workflow_state,
 )
 from sherpa.store import REMOVALS, GraphStore, to_json_text
+from sherpa.tallies import counted, keep
 
 if TYPE_CHECKING:
     from sherpa.advisory import Advice
@@ -288,6 +289,7 @@ class ProceduralMemory:
         now = self._clock()
         with self.store.transaction() as db:
             derive(db, positions, report)
+            keep(db, counted(db))
             fresh = {**metadata, "lastRebuildAt": format_milliseconds(now)}
             self._write_metadata(db, positions, report, int(metadata.get("rebuildCount", 0)) + 1, fresh, None)
         self.last_report = report
@@ -465,8 +467,7 @@ class ProceduralMemory:
         """Counts, freshness and configuration, as ``sherpa status --json`` prints them."""
         with self.store.snapshot():
             metadata = self.store.metadata()
-            latest = self.store.latest_instant()
-            events, cases, states = (self.store.count_rows(t) for t in ("events", "cases", "state_edges"))
+            events, cases, states, latest = self.store.tallies()
         current = self._is_current()
         now = self._clock()
         rebuilt = metadata.get("lastRebuildAt")
@@ -536,10 +537,11 @@ class ProceduralMemory:
         stones = self.ledger.tombstones.all()
         gone = {case for case in {e.case_id for e in events} if any(stone.holds(case) for stone in stones)}
         appended = self.ingest_batch([event for event in events if event.case_id not in gone])
+        held = self.store.tallies()
         return {
             "importedAt": format_milliseconds(self._clock()),
-            "eventCount": self.store.count_rows("events"),
-            "caseCount": self.store.count_rows("cases"),
+            "eventCount": held.events,
+            "caseCount": held.cases,
             "fromExportedAt": exported_at,
             "added": len(appended.events),
             "skipped": appended.duplicates,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sqlite3
+import time
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from sherpa.errors import StoreError
 from sherpa.event import OUTCOMES, Event, EventContext, Outcome, Projection
 from sherpa.instants import format_instant
 from sherpa.projection.states import join_state
+from sherpa.tallies import Tallies, tallies
 
 if TYPE_CHECKING:
     from sherpa.eventlog import EventLog
@@ -57,6 +59,7 @@ EDGE_COUNTS = (
     "timed_count, total_duration_ms"
 )
 _VARIABLES = 500
+_PAUSE = 0.01
 _CREATE = re.compile(r"^(CREATE (?:TABLE|UNIQUE INDEX|INDEX)) ", re.MULTILINE)
 _FROM_1 = """
 ALTER TABLE events RENAME TO events_1;
@@ -134,7 +137,7 @@ class GraphStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout_ms / 1000)
-            self._prepare()
+            self._prepare(time.monotonic() + busy_timeout_ms / 1000)
         except (sqlite3.DatabaseError, OSError) as error:
             if hasattr(self, "_db"):
                 self._db.close()
@@ -143,15 +146,25 @@ class GraphStore:
                 "`sherpa rebuild`"
             ) from None
 
-    def _prepare(self) -> None:
+    def _prepare(self, until: float) -> None:
         self._db.create_collation("root", _collate)
-        self._db.execute("PRAGMA journal_mode=WAL")
+        # SQLite itself does not wait for another process that is just doing the same.
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                    raise
+                time.sleep(_PAUSE)
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA foreign_keys=ON")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        with self.snapshot():  # another process may be making it
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            empty = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if version == SCHEMA_VERSION:
             return
-        if version == 0 and self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+        if version == 0 and empty:
             script = files("sherpa").joinpath("schema.sql").read_text(encoding="utf-8")
             self._db.executescript(
                 f"BEGIN IMMEDIATE;\n{_guarded(script)}PRAGMA user_version={SCHEMA_VERSION};\nCOMMIT;"
@@ -354,10 +367,9 @@ class GraphStore:
             )
         return found
 
-    def latest_instant(self) -> int | None:
-        """Instant of the latest event, or None in an empty store."""
-        value = self._db.execute("SELECT max(last_instant) FROM cases").fetchone()[0]
-        return None if value is None else int(value)
+    def tallies(self) -> Tallies:
+        """Rows of the large tables, and the instant of the latest event, without counting them."""
+        return tallies(self._db)
 
     # -- reports -----------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from sherpa.serve.service import Opening, Service
 
 UNAVAILABLE = "backend_unavailable"
 OVERLOADED_PAUSE = 1.0
-PATIENCE: Mapping[Lane, float] = {"read": 1, "write": 1, "report": 10, "maintain": 200}
+PATIENCE: Mapping[Lane, float] = {"read": 1, "write": 1, "report": 10, "maintain": 200, "guest": 200}
 """How many times the usual time-out an operation may take: a rebuild is no question."""
 
 

@@ -14,7 +14,7 @@ import msgspec
 from sherpa import __version__
 from sherpa.errors import OperationError
 from sherpa.serve.guard import STATUS, Guard
-from sherpa.serve.service import decoded_parameters, operation_of
+from sherpa.serve.service import decoded_parameters
 from sherpa.serve.workers import OVERLOADED, Answer, Workers
 
 Message = MutableMapping[str, Any]
@@ -25,6 +25,7 @@ RETRY_SECONDS = 1
 _STATUS = STATUS | {
     "not_found": 404,
     "unknown_operation": 404,
+    "conflict": 409,
     "wrong_method": 405,
     "slow_body": 408,
     "too_large": 413,
@@ -113,7 +114,7 @@ class Daemon:
             await _answer(send, 200, body, empty=scope["method"] == "HEAD")
 
     async def _operation(self, name: str, scope: MutableMapping[str, Any], receive: Receive) -> bytes:
-        operation = operation_of(name)
+        operation = self._workers.operation_of(name)
         _check_type(scope["headers"])
         if self._open >= self._limits.requests:
             raise OperationError(OVERLOADED, f"{self._limits.requests} requests are open already; try again")
@@ -185,7 +186,7 @@ class Daemon:
         if self._document is None:
             from sherpa.serve.schemas import openapi
 
-            self._document = _encoder.encode(openapi())
+            self._document = _encoder.encode(openapi(self._workers.guests.operations().values()))
         return self._document
 
 

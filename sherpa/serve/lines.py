@@ -13,7 +13,8 @@ from typing import IO
 import msgspec
 
 from sherpa.errors import OperationError
-from sherpa.serve.service import Opening, decoded_parameters, operation_of
+from sherpa.serve.guests import NOBODY, Guests
+from sherpa.serve.service import Opening, decoded_parameters
 from sherpa.serve.workers import Answer, Workers
 
 LONGEST_LINE = 16 * 2**20
@@ -32,7 +33,7 @@ class Request(msgspec.Struct):
 _decoder = msgspec.json.Decoder(Request)
 
 
-def serve_lines(opening: Opening, source: IO[bytes], sink: IO[bytes]) -> None:
+def serve_lines(opening: Opening, source: IO[bytes], sink: IO[bytes], guests: Guests = NOBODY) -> None:
     """Answer until the input ends; what was accepted by then is done and answered.
 
     Raises
@@ -40,7 +41,7 @@ def serve_lines(opening: Opening, source: IO[bytes], sink: IO[bytes]) -> None:
     SherpaError
         If the memory cannot be opened.
     """
-    workers = Workers(opening)
+    workers = Workers(opening, guests=guests)
     workers.start()
     writing = threading.Lock()
 
@@ -84,7 +85,7 @@ def _accept(workers: Workers, line: bytes, write: object) -> None:
             name = _name_of(line)
             raise OperationError("invalid_request", f"not a request: {error}") from None
         name = request.id
-        operation = operation_of(request.operation)
+        operation = workers.operation_of(request.operation)
         parameters = decoded_parameters(operation, request.params)
         workers.submit(operation, parameters, lambda answer: write(request.id, answer))
     except OperationError as error:

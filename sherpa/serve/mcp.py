@@ -15,6 +15,7 @@ import msgspec
 
 from sherpa import __version__
 from sherpa.errors import OperationError
+from sherpa.serve.guests import NOBODY, Guests
 from sherpa.serve.operations import TOOLS, Operation
 from sherpa.serve.schemas import answer_schema, tool_parameters
 from sherpa.serve.service import Opening, parameters_of
@@ -38,10 +39,9 @@ def build_server(workers: Workers) -> Server[Any]:
     import mcp_types as types
     from mcp.server.lowlevel.server import Server
 
-    tools = [_tool(name, operation) for name, operation in TOOLS.items()]
-
     async def list_tools(context: Any, parameters: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=tools)
+        tools = TOOLS | workers.guests.tools()
+        return types.ListToolsResult(tools=[_tool(name, operation) for name, operation in tools.items()])
 
     async def call_tool(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
         try:
@@ -87,8 +87,8 @@ def _tool(name: str, operation: Operation) -> Any:
 
 
 async def _call(workers: Workers, name: str, arguments: dict[str, Any]) -> bytes:
-    operation = TOOLS.get(name)
-    if operation is None:
+    operation = TOOLS.get(name) or workers.guests.find(name)
+    if operation is None or operation.tool is None:
         raise OperationError("unknown_operation", f"no tool {name[:80]!r}; there are {', '.join(TOOLS)}")
     parameters = parameters_of(operation, arguments)
     loop = asyncio.get_running_loop()
@@ -109,7 +109,7 @@ def _tell(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Answer], answe
         loop.call_soon_threadsafe(settle)
 
 
-def serve_stdio(opening: Opening) -> None:
+def serve_stdio(opening: Opening, guests: Guests = NOBODY) -> None:
     """Serve one client over standard input and output, until the input ends.
 
     The memory is opened by the first call, so that a client sees the tools at once.
@@ -117,7 +117,7 @@ def serve_stdio(opening: Opening) -> None:
     with server_only():
         from mcp.server.stdio import stdio_server
 
-        workers = Workers(opening)
+        workers = Workers(opening, guests=guests)
         workers.start(check=False)
         server = build_server(workers)
 

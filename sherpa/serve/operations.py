@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,11 +17,8 @@ from sherpa.event import Event
 from sherpa.serve import documents as answers
 from sherpa.serve import parameters as takes
 
-if TYPE_CHECKING:
-    from sherpa.serve.service import Service
-
-Lane = Literal["read", "report", "write", "maintain"]
-"""Which line an operation waits in: quick questions, reports, writes, or work on the whole store."""
+Lane = Literal["read", "report", "write", "maintain", "guest"]
+"""Which line an operation waits in: quick questions, reports, writes, work on the whole store, or work of others."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Operation:
     parameters, answer : type
         Of its parameters and of its answer.
     run : callable
-        Takes the service and the parameters.
+        Takes the service and the parameters; that of a guest is given None for the service.
     lane : str
     description : str
         What it does and, for a model, when to call it.
@@ -44,18 +41,21 @@ class Operation:
         Whether it leaves the memory as it is; whether it removes anything.
     repeatable : bool
         Whether a client may send it again when it does not know if it was done.
+    schema : dict or None
+        JSON Schema of its parameters, where their type says nothing.
     """
 
     name: str
-    parameters: type[msgspec.Struct]
+    parameters: Any
     answer: Any
-    run: Callable[[Service, Any], Any]
+    run: Callable[[Any, Any], Any]
     lane: Lane
     description: str
     tool: str | None = None
     read_only: bool = False
     destructive: bool = False
     repeatable: bool = True
+    schema: dict[str, Any] | None = None
 
     @property
     def title(self) -> str:

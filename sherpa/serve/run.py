@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from sherpa.serve.daemon import Daemon
 from sherpa.serve.guard import Guard
+from sherpa.serve.guests import NOBODY, Guests
 from sherpa.serve.http import Address, serve, url_of
 from sherpa.serve.mcp import McpEndpoint
 from sherpa.serve.service import Opening
@@ -23,6 +24,7 @@ def run_daemon(
     most: int = 256,
     *,
     owned: bool = False,
+    guests: Guests = NOBODY,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve a memory over HTTP until a signal ends it. What was accepted by then is done.
@@ -39,6 +41,8 @@ def run_daemon(
         Operations that may wait.
     owned : bool
         End with standard input.
+    guests : Guests
+        What is served beside the memory.
     ready : callable
         Told the base address once the daemon listens.
 
@@ -47,7 +51,7 @@ def run_daemon(
     SherpaError
     """
     guard = Guard.of(token, hosts, origins)
-    workers = Workers(opening, most=most)
+    workers = Workers(opening, most=most, guests=guests)
     bound = Address(host, port).bind()
     try:
         workers.start()

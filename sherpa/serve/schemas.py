@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from sherpa import __version__
-from sherpa.serve.operations import OPERATIONS, TOOLS, Operation
+from sherpa.serve.operations import OPERATIONS, TOOLS, Lane, Operation
 from sherpa.serve.parameters import Import, OfCase
 
+_LIMITS_MS: dict[Lane, int] = {"read": 0, "report": 0, "write": 60_000, "maintain": 60_000, "guest": 600_000}
 _REF = "#/components/schemas/{name}"
 _ERROR = {
     "type": "object",
@@ -28,6 +30,7 @@ _REFUSALS = {
     "403": "Asked from a page or by a host name that is not allowed.",
     "404": "No such thing.",
     "405": "Another method is needed.",
+    "409": "Somebody else was first.",
     "408": "The body did not come in time.",
     "413": "The body is too large.",
     "415": "The body is not said to be JSON.",
@@ -44,6 +47,8 @@ def tool_parameters(operation: Operation, *, case_needed: bool = True) -> dict[s
     case_needed : bool
         Whether the model must name the case; a host that knows the session can fill it in.
     """
+    if operation.schema is not None:
+        return operation.schema
     schema = _inlined(operation.parameters)
     properties = schema.get("properties", {})
     if issubclass(operation.parameters, OfCase):
@@ -62,8 +67,8 @@ def answer_schema(operation: Operation) -> dict[str, Any]:
     return _inlined(operation.answer)
 
 
-def tool_list() -> list[dict[str, Any]]:
-    """The tools as a host that knows sessions registers them."""
+def tool_list(guests: Mapping[str, Operation] | None = None) -> list[dict[str, Any]]:
+    """The tools as a host that knows sessions registers them; ``limitMs`` is how long a call may take at least."""
     return [
         {
             "name": name,
@@ -71,13 +76,14 @@ def tool_list() -> list[dict[str, Any]]:
             "description": operation.description,
             "parameters": tool_parameters(operation, case_needed=False),
             "readOnly": operation.read_only,
+            "limitMs": 0 if operation.read_only and operation.lane == "guest" else _LIMITS_MS[operation.lane],
         }
-        for name, operation in TOOLS.items()
+        for name, operation in (TOOLS | dict(guests or {})).items()
     ]
 
 
-def openapi() -> dict[str, Any]:
-    """The OpenAPI document of the daemon."""
+def openapi(guests: Iterable[Operation] = ()) -> dict[str, Any]:
+    """The OpenAPI document of the daemon, with what it serves beside the memory."""
     types = [t for operation in OPERATIONS.values() for t in (operation.parameters, operation.answer)]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     for operation in OPERATIONS.values():
@@ -86,6 +92,8 @@ def openapi() -> dict[str, Any]:
     paths: dict[str, Any] = {"/health": {"get": _health()}, "/openapi.json": {"get": _document()}}
     for at, operation in enumerate(OPERATIONS.values()):
         paths[f"/v1/{operation.name}"] = {"post": _path(operation, schemas[2 * at], schemas[2 * at + 1])}
+    for operation in guests:
+        paths[f"/v1/{operation.name}"] = {"post": _path(operation, tool_parameters(operation), {"type": "object"})}
     return {
         "openapi": "3.1.0",
         "info": {

@@ -98,16 +98,7 @@ class Service:
         OperationError
         """
         operation = operation_of(name)
-        return self.run(operation, parameters_of(operation, given))
-
-    def run(self, operation: Operation, parameters: Any) -> Any:
-        """Do an operation whose parameters were checked; see `call`."""
-        try:
-            return plain(operation.run(self, parameters))
-        except OperationError:
-            raise
-        except SherpaError as error:
-            raise OperationError(error.code, str(error)) from error
+        return run(self, operation, parameters_of(operation, given))
 
     # -- what operations need beside the memory ----------------------------------------------------------------
 
@@ -221,6 +212,16 @@ class Service:
 
         drain(self.opening.root, self.recorder)
         return self.recorder.queue.flush(self.memory.ingest_batch)
+
+
+def run(service: Service | None, operation: Operation, parameters: Any) -> Any:
+    """Do an operation whose parameters were checked; see `Service.call`. Only a guest's needs no service."""
+    try:
+        return plain(operation.run(service, parameters))
+    except OperationError:
+        raise
+    except SherpaError as error:
+        raise OperationError(error.code, str(error)) from error
 
 
 def operation_of(name: str) -> Operation:

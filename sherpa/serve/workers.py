@@ -20,9 +20,10 @@ import msgspec
 
 from sherpa.errors import OperationError, SherpaError
 from sherpa.event import Event
+from sherpa.serve.guests import NOBODY, THREADS, Guests
 from sherpa.serve.operations import Lane, Operation
 from sherpa.serve.parameters import IncomingEvent, IngestBatch
-from sherpa.serve.service import Opening, Service, plain
+from sherpa.serve.service import Opening, Service, operation_of, plain, run
 
 Answer = bytes | OperationError
 Done = Callable[[Answer], None]
@@ -49,13 +50,16 @@ class Workers:
     opening : Opening
     most : int
         Operations that may wait or run at a time; more are refused.
+    guests : Guests
+        What is served beside the memory.
 
     Notes
     -----
     `submit` may be called by any thread. The answer is told by the thread that did the work.
     """
 
-    def __init__(self, opening: Opening, *, most: int = 256) -> None:
+    def __init__(self, opening: Opening, *, most: int = 256, guests: Guests = NOBODY) -> None:
+        self.guests = guests
         self._opening = opening
         self._most = most
         self._pending = 0
@@ -65,6 +69,8 @@ class Workers:
         self._threads = [
             threading.Thread(target=self._work, args=(lane,), name=f"sherpa-{lane}", daemon=True)
             for lane in self._queues
+            for _ in range(THREADS if lane == "guest" else 1)
+            if lane != "guest" or guests is not NOBODY
         ]
 
     def start(self, *, check: bool = True) -> None:
@@ -78,6 +84,15 @@ class Workers:
             Service(self._opening).close()
         for thread in self._threads:
             thread.start()
+
+    def operation_of(self, name: str) -> Operation:
+        """The operation of a name, be it the memory's or a guest's.
+
+        Raises
+        ------
+        OperationError
+        """
+        return self.guests.find(name) or operation_of(name)
 
     def submit(self, operation: Operation, parameters: Any, done: Done) -> None:
         """Let an operation be done.
@@ -106,8 +121,9 @@ class Workers:
             if self._closed:
                 return
             self._closed = True
-        for line in self._queues.values():
-            line.put(None)
+        for lane, line in self._queues.items():
+            for _ in range(THREADS if lane == "guest" else 1):
+                line.put(None)
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
@@ -120,7 +136,7 @@ class Workers:
             while (job := line.get()) is not None:
                 jobs, last = ([job], False) if lane != "write" else _together(job, line)
                 try:
-                    service = service or Service(self._opening)
+                    service = service or (None if lane == "guest" else Service(self._opening))
                 except (SherpaError, sqlite3.Error, OSError) as error:
                     code = error.code if isinstance(error, SherpaError) else UNUSABLE
                     self._tell([(j, OperationError(code, str(error))) for j in jobs])
@@ -160,7 +176,7 @@ def _size(job: Job) -> int:
     return len(job.parameters.events) if isinstance(job.parameters, IngestBatch) else 1
 
 
-def do(service: Service, jobs: list[Job]) -> list[tuple[Job, Answer]]:
+def do(service: Service | None, jobs: list[Job]) -> list[tuple[Job, Answer]]:
     """Do operations in order; neighbours that only store events are stored together."""
     answers: list[tuple[Job, Answer]] = []
     at = 0
@@ -168,7 +184,7 @@ def do(service: Service, jobs: list[Job]) -> list[tuple[Job, Answer]]:
         end = at
         while end < len(jobs) and isinstance(jobs[end].parameters, IncomingEvent | IngestBatch):
             end += 1
-        if end - at > 1:
+        if service is not None and end - at > 1:
             answers += _store(service, jobs[at:end])
             at = end
         else:
@@ -177,9 +193,9 @@ def do(service: Service, jobs: list[Job]) -> list[tuple[Job, Answer]]:
     return answers
 
 
-def _one(service: Service, job: Job) -> Answer:
+def _one(service: Service | None, job: Job) -> Answer:
     try:
-        return _encoder.encode(service.run(job.operation, job.parameters))
+        return _encoder.encode(run(service, job.operation, job.parameters))
     except OperationError as error:
         return error
     except (sqlite3.Error, OSError) as error:

@@ -15,6 +15,7 @@ import pytest
 
 from sherpa import EngineConfig, GraphStore, ProceduralMemory
 from sherpa.store import TABLES
+from sherpa.tallies import counted, keep
 
 INGEST = """
 import sys
@@ -152,6 +153,7 @@ def test_a_reader_sees_the_old_graph_while_another_process_rebuilds(tmp_path: Pa
             assert memory.workflow_next("b") == expected
             assert memory.status()["events"] == 3
             db.executemany("INSERT INTO metadata VALUES (?, ?)", [(k, v) for k, v in memory.store.metadata().items()])
+            keep(db, counted(db))
         assert memory.status()["events"] == 0
         writer.close()
 
