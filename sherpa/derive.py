@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from sherpa.branches import Branch, Branches
 from sherpa.bulk import WORKFLOW_LABEL, Batch, Loaded, load
 from sherpa.config import EngineConfig
 from sherpa.counting import NO_MAX, NO_MIN, SUMS, CountTable, count
+from sherpa.edgerows import StateRow, edges_at, edges_from
 from sherpa.event import Event
 from sherpa.eventlog import EventLog, milliseconds
 from sherpa.fewcount import MOST_EVENTS, Edge, EdgeKey, count_few
@@ -21,7 +22,7 @@ from sherpa.logbuilder import case_order, group_cases
 from sherpa.projection.states import join_state
 from sherpa.queries import branch_risks
 from sherpa.rounding import round_half_up
-from sherpa.store import EDGE_COUNTS, GraphStore, Row, insert, responses_of, row_of_event, without_indexes
+from sherpa.store import GraphStore, Row, insert, row_of_event, without_indexes
 from sherpa.tallies import Tallies, counted, keep, tallies
 from sherpa.terminal import FAILURE, OUTCOMES, SUCCESS
 
@@ -254,8 +255,6 @@ def _workflow_row(label: str, total: WorkflowSums) -> Row:
 
 # -- metrics tables --------------------------------------------------------------------------------------------
 
-StateRow = tuple[Branch, str | None]
-
 
 def _by_state(edges: Mapping[EdgeKey, Edge], config: EngineConfig) -> dict[str, list[StateRow]]:
     states: dict[str, list[StateRow]] = {}
@@ -266,14 +265,23 @@ def _by_state(edges: Mapping[EdgeKey, Edge], config: EngineConfig) -> dict[str, 
     return states
 
 
-def _write_metrics(db: sqlite3.Connection, states: Iterable[tuple[str, Sequence[StateRow]]]) -> None:
-    """Fill ``success_metrics`` and ``risk_metrics`` of the given states (all edges of order ``default_order``)."""
+def _write_metrics(
+    db: sqlite3.Connection,
+    states: Iterable[tuple[str, Sequence[StateRow]]],
+    changed: Container[tuple[str, str]] | None = None,
+) -> None:
+    """Fill ``success_metrics`` and ``risk_metrics`` of the given states (all edges of order ``default_order``).
+
+    With `changed`, the former get the rows of these edges alone: what a row says there is of its own edge.
+    """
     success: list[Row] = []
     risk: list[Row] = []
     for state, rows in states:
         last_seen = {branch.event: last for branch, last in rows}
         branches = Branches.ordered(branch for branch, _ in rows)
         for branch in branches:
+            if changed is not None and (state, branch.event) not in changed:
+                continue
             s, f = branch.success_ratio, branch.failure_ratio
             success.append(
                 (
@@ -374,10 +382,11 @@ def remove_case(store: GraphStore, db: sqlite3.Connection, case_id: str, config:
 
 
 def _renew_metrics(db: sqlite3.Connection, changed: Iterable[EdgeKey], config: EngineConfig) -> None:
-    states = sorted({key[1] for key in changed if key[0] == config.default_order})
-    for table in ("success_metrics", "risk_metrics"):
-        db.executemany(f"DELETE FROM {table} WHERE state_key = ?", [(state,) for state in states])
-    _write_metrics(db, ((s, _stored_state(db, config.default_order, s)) for s in states))
+    edges = {(state, event) for order, state, event in changed if order == config.default_order}
+    states = sorted({state for state, _ in edges})
+    db.executemany("DELETE FROM success_metrics WHERE state_key = ? AND branch = ?", sorted(edges))
+    db.executemany("DELETE FROM risk_metrics WHERE state_key = ?", [(state,) for state in states])
+    _write_metrics(db, edges_from(db, config.default_order, states), edges)
 
 
 def _apply_edges(
@@ -385,7 +394,7 @@ def _apply_edges(
 ) -> tuple[list[EdgeKey], int]:
     """Change the edges that differ; gives their keys, and how many more edges there are now."""
     changed = [key for key in sorted(added.keys() | removed.keys()) if added.get(key) != removed.get(key)]
-    stored = _stored_edges(db, changed)
+    stored = edges_at(db, changed)
     rows: list[Row] = []
     emptied: list[EdgeKey] = []
     for key in changed:
@@ -431,32 +440,3 @@ def _changed(held: Edge | None, plus: Edge | None, minus: Edge | None) -> Edge:
         max((e.max_ms for e in parts if e.max_ms is not None), default=None),
         max((e.last for e in parts if e.last is not None), default=None),
     )
-
-
-_EDGE_COLUMNS = (
-    f"next_event, {EDGE_COUNTS}, response_dist, min_duration_ms, max_duration_ms, last_instant, last_seen_at"
-)
-_AT_ONCE = 128
-
-
-def _stored_edges(db: sqlite3.Connection, keys: Sequence[EdgeKey]) -> dict[EdgeKey, Edge]:
-    """Those of the edges that are there."""
-    found: dict[EdgeKey, Edge] = {}
-    for at in range(0, len(keys), _AT_ONCE):
-        part = list(keys[at : at + _AT_ONCE])
-        # Few different statements: those that were prepared are kept.
-        part += part[-1:] * ((1 << (len(part) - 1).bit_length()) - len(part))
-        wanted = ",".join(["(?,?,?)"] * len(part))
-        rows = db.execute(
-            f"WITH wanted (o, s, n) AS (VALUES {wanted}) SELECT order_n, state_key, {_EDGE_COLUMNS} "
-            "FROM wanted CROSS JOIN state_edges ON order_n = o AND state_key = s AND next_event = n",
-            [value for key in part for value in key],
-        )
-        for row in rows.fetchall():
-            found[row[:3]] = Edge(list(row[3:11]), responses_of(row[11]), row[12], row[13], row[14])
-    return found
-
-
-def _stored_state(db: sqlite3.Connection, order: int, state: str) -> list[StateRow]:
-    rows = db.execute(f"SELECT {_EDGE_COLUMNS} FROM state_edges WHERE order_n = ? AND state_key = ?", (order, state))
-    return [(Branch.of(row[0], row[1:9], responses_of(row[9])), row[13]) for row in rows]

@@ -20,15 +20,19 @@ class Tallies(NamedTuple):
 
     def after(self, other: Tallies) -> Tallies:
         """With what was added."""
-        rows = (mine + more for mine, more in zip(self[:3], other[:3], strict=True))
         known = [instant for instant in (self.latest, other.latest) if instant is not None]
-        return Tallies(*rows, max(known, default=None))
+        return Tallies(
+            self.events + other.events,
+            self.cases + other.cases,
+            self.state_edges + other.state_edges,
+            max(known, default=None),
+        )
 
 
 def counted(db: sqlite3.Connection) -> Tallies:
     """What there is, counted."""
-    rows = (int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in TABLES)
-    return Tallies(*rows, db.execute("SELECT max(last_instant) FROM cases").fetchone()[0])
+    events, cases, edges = (int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in TABLES)
+    return Tallies(events, cases, edges, db.execute("SELECT max(last_instant) FROM cases").fetchone()[0])
 
 
 def kept(db: sqlite3.Connection) -> Tallies | None:
@@ -36,8 +40,8 @@ def kept(db: sqlite3.Connection) -> Tallies | None:
     found = dict(db.execute(_SELECT, _KEYS).fetchall())
     if len(found) < len(_KEYS):
         return None
-    latest = found[_KEYS[3]]
-    return Tallies(*(int(found[key]) for key in _KEYS[:3]), int(latest) if latest else None)
+    events, cases, edges, latest = (found[key] for key in _KEYS)
+    return Tallies(int(events), int(cases), int(edges), int(latest) if latest else None)
 
 
 def tallies(db: sqlite3.Connection) -> Tallies:
