@@ -24,6 +24,7 @@ def manifest() -> dict[str, Any]:
         "description": "Procedural memory: what usually comes next, and what goes wrong.",
         "version": __version__,
         "activation": {"onStartup": True},
+        "skills": ["./skills"],
         "contracts": {"tools": [tool["name"] for tool in json.loads(document())]},
         "configSchema": config_schema(),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,10 +16,14 @@ _WAIT = 120.0
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call that the model makes."""
+    """A tool call that the model makes; its arguments may depend on the messages so far."""
 
     tool: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] | Callable[[list[dict[str, Any]]], Mapping[str, Any]] = field(default_factory=dict)
+
+    def given(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
+        """The arguments after these messages."""
+        return dict(self.arguments(messages) if callable(self.arguments) else self.arguments)
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ class ScriptedModel:
                     "index": at,
                     "id": f"call_{done}_{at}",
                     "type": "function",
-                    "function": {"name": call.tool, "arguments": json.dumps(dict(call.arguments))},
+                    "function": {"name": call.tool, "arguments": json.dumps(call.given(request["messages"]))},
                 }
                 for at, call in enumerate(turn.calls)
             ]

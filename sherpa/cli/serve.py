@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sherpa.cli.context import Json, Settings, guarded, settings
+
+if TYPE_CHECKING:
+    from sherpa.serve.guests import Guests
+    from sherpa.serve.service import Opening
 
 Host = Annotated[str, typer.Option(help="Address to listen on; another than this machine's own needs --token-file.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
@@ -64,7 +68,8 @@ def serve(
     if stdio:
         from sherpa.serve.lines import serve_lines
 
-        serve_lines(options.opening(), sys.stdin.buffer, sys.stdout.buffer)
+        opening = options.opening()
+        serve_lines(opening, sys.stdin.buffer, sys.stdout.buffer, _guests(opening))
         return
     _http(options, host, port, token_file, allow_host, allow_origin, max_pending, owned=owned)
 
@@ -80,8 +85,9 @@ def mcp(
     allow_origin: Origins = None,
     json: Json = False,
 ) -> None:
-    """Offer the memory to a model as MCP tools, over standard input and output or over HTTP.
+    """Offer the memory to a model as MCP tools, over standard input and output or over HTTP; sagas too.
 
+    Sagas lie in the folder saga of the memory. Configuration: {"saga": {"enabled": false}} leaves their tools out.
     Nothing but the protocol is printed on standard output. Over HTTP it is the same daemon as that of serve.
 
     \b
@@ -96,7 +102,14 @@ def mcp(
         return
     from sherpa.serve.mcp import serve_stdio
 
-    serve_stdio(options.opening())
+    opening = options.opening()
+    serve_stdio(opening, _guests(opening))
+
+
+def _guests(opening: Opening) -> Guests:
+    from harness.saga.doors import guests
+
+    return guests(opening.configuration, opening.root)
 
 
 def _http(
@@ -132,4 +145,5 @@ def _http(
         else:
             print(f"listening on {url}{path}; token in {source}", flush=True)
 
-    run_daemon(opening, token, host, port, hosts or (), origins or (), most, owned=owned, ready=ready)
+    guests = _guests(opening)
+    run_daemon(opening, token, host, port, hosts or (), origins or (), most, owned=owned, guests=guests, ready=ready)

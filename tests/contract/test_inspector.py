@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from harness.saga.coordinator import Coordinator
+from harness.saga.tools import TOOLS as SAGAS
+from harness.saga.tools import call_tool
 from sherpa.serve.operations import TOOLS
 from tests.contract.doors import SHERPA, TOOL_CALLS, client_door, daemon, event, play, prepare
 
@@ -19,6 +22,7 @@ PACKAGES = ["node@26", "@modelcontextprotocol/inspector@2.12.0"]
 ARGUMENTS: dict[str, dict[str, Any]] = {
     **{f"workflow_{name}": {"caseId": "now"} for name in ("state", "next", "outcomes", "risks", "recall")},
     "workflow_import": {"name": "snapshot.json"},
+    "saga_start": {"goal": "Two notes.", "profile": "generic"},
     "workflow_ingest_event": {key: str(value) for key, value in event("late", 0, "task.started").items()},
 }
 
@@ -56,17 +60,19 @@ def inspect(modules: Path, server: list[str], *arguments: str) -> dict[str, Any]
     return answer
 
 
-def every_tool(modules: Path, server: list[str]) -> None:
+def every_tool(modules: Path, server: list[str], root: Path) -> None:
+    saga = call_tool(Coordinator(root / "saga"), "saga_start", {"goal": "g", "profile": "generic"})["sagaId"]
+    named = ARGUMENTS | {f"saga_{name}": {"sagaId": saga} for name in ("advance", "status", "cancel")}
     listed = inspect(modules, server, "--method", "tools/list", "--strict")["tools"]
-    assert {tool["name"] for tool in listed} == set(TOOLS)
+    assert {tool["name"] for tool in listed} == set(TOOLS) | set(SAGAS)
     for tool in listed:
         assert tool["description"]
         assert tool["outputSchema"]["type"] == tool["inputSchema"]["type"] == "object"
-        given = [f"{key}={value}" for key, value in ARGUMENTS.get(tool["name"], {}).items()]
+        given = [f"{key}={value}" for key, value in named.get(tool["name"], {}).items()]
         arguments = ["--tool-arg", *given] if given else []
         answer = inspect(modules, server, "--method", "tools/call", "--tool-name", tool["name"], *arguments)
         assert not answer.get("isError"), (tool["name"], answer)
-        assert set(tool["outputSchema"]["required"]) <= set(answer["structuredContent"]), tool["name"]
+        assert set(tool["outputSchema"].get("required", ())) <= set(answer["structuredContent"]), tool["name"]
 
 
 @pytest.fixture
@@ -78,10 +84,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_over_standard_input_and_output(inspector: Path, root: Path) -> None:
-    every_tool(inspector, [*SHERPA, "--root", str(root), "mcp"])
+    every_tool(inspector, [*SHERPA, "--root", str(root), "mcp"], root)
 
 
 def test_over_http(inspector: Path, root: Path) -> None:
     with daemon(root) as (url, token):
         head = ["--transport", "http", "--header", f"Authorization: Bearer {token}"]
-        every_tool(inspector, [f"{url}/mcp", *head])
+        every_tool(inspector, [f"{url}/mcp", *head], root)

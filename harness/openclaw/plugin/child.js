@@ -5,7 +5,7 @@ import { BackendError, unavailable } from "./errors.js";
 import { startProcess, stopProcess } from "./process.js";
 import { globalArguments, writeConfig } from "./settings.js";
 
-// A child that has not answered for so long hangs.
+// A child that has not answered for so long, or for as long as was waited, hangs.
 const HANGS_MS = 120_000;
 
 export class ChildLink {
@@ -58,7 +58,7 @@ export class ChildLink {
         this.#settle(id, (waiting) => waiting.reject(unavailable(`no answer within ${timeoutMs} ms`)), { keep: true });
       }, timeoutMs);
       if (background) timer.unref();
-      this.#pending.set(id, { resolve, reject, timer, since: this.#now() });
+      this.#pending.set(id, { resolve, reject, timer, hangsAt: this.#now() + Math.max(HANGS_MS, timeoutMs) });
       child.stdin.write(`${JSON.stringify({ id, operation, params })}\n`);
     });
   }
@@ -71,8 +71,8 @@ export class ChildLink {
 
   #ready() {
     if (this.#closed) throw unavailable("the plugin was unloaded");
-    const oldest = this.#pending.values().next().value;
-    if (this.#child !== null && oldest !== undefined && this.#now() - oldest.since > HANGS_MS) {
+    const now = this.#now();
+    if (this.#child !== null && [...this.#pending.values()].some(({ hangsAt }) => now > hangsAt)) {
       this.#child.kill("SIGKILL");
       this.#gone(this.#child, "it did not answer and was ended");
     }

@@ -11,6 +11,7 @@ import {
   sessionStartFacts,
   startFacts,
 } from "./records.js";
+import { hasSagas } from "./settings.js";
 
 export const ADVICE_MS = 1_000;
 const DRAIN_MS = { agent_end: 5_000, session_end: 1_500 };
@@ -70,10 +71,18 @@ export function handlersOf(memories) {
     before_prompt_build: async (event, ctx) => {
       try {
         const memory = keep("before_prompt_build", event, ctx, promptFacts(event, ctx, { texts }));
-        if (memory === null || !memories.settings.advises || !OF_USER.has(ctx?.trigger)) return undefined;
-        const params = { session: sessionOf(placeOf(event, ctx)), record: true };
-        const advice = await memory.link.call("advise", params, { timeoutMs: ADVICE_MS });
-        return typeof advice?.text === "string" && advice.text !== "" ? { prependContext: advice.text } : undefined;
+        if (memory === null) return undefined;
+        const place = placeOf(event, ctx);
+        const asked = [];
+        if (place.key && hasSagas(memories.settings, memory.root)) asked.push(["saga_reminder", { session: place.key }]);
+        if (memories.settings.advises && OF_USER.has(ctx?.trigger)) {
+          asked.push(["advise", { session: sessionOf(place), record: true }]);
+        }
+        const told = await Promise.allSettled(
+          asked.map(async ([operation, params]) => await memory.link.call(operation, params, { timeoutMs: ADVICE_MS })),
+        );
+        const said = told.map(({ value }) => value?.text).filter((text) => typeof text === "string" && text !== "");
+        return said.length > 0 ? { prependContext: said.join("\n\n") } : undefined;
       } catch {
         return undefined;
       }

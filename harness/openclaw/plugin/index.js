@@ -29,7 +29,7 @@ export function register(api) {
   registered.add(api);
   const memories = sharedMemories(api.pluginConfig, () => stateDirOf(api), api.logger);
   for (const [hook, handler] of Object.entries(handlersOf(memories))) api.on(hook, handler);
-  for (const tool of toolList()) {
+  for (const tool of toolList(memories.settings)) {
     api.registerTool((ctx) => hostTool(tool, memories, ctx), { name: tool.name });
   }
 }

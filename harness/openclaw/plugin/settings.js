@@ -1,6 +1,6 @@
 // What the plugin itself needs of its configuration; the rest is for Python, which checks all of it.
 
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -22,14 +22,25 @@ export function settingsOf(config) {
     root: given.store?.root ?? null,
     messages: given.capture?.messages ?? true,
     advises: given.advisory?.enabled ?? true,
+    sagas: given.saga?.enabled ?? true,
+    sagaRoot: given.saga?.root ?? null,
   };
 }
 
 /** The folder of an agent's memory. */
 export function rootOf(settings, stateDir, agentId) {
   if (settings.root === null) return join(stateDir, "agents", agentId, "sherpa");
-  return resolve(settings.root.replace(/^~(?=$|[/\\])/, homedir()));
+  return resolve(withHome(settings.root));
 }
+
+/** Whether any saga was begun beside a memory. */
+export function hasSagas(settings, root) {
+  if (!settings.sagas) return false;
+  const folder = settings.sagaRoot === null ? join(root, "saga") : resolve(withHome(settings.sagaRoot));
+  return existsSync(join(folder, "sessions.json"));
+}
+
+const withHome = (path) => path.replace(/^~(?=$|[/\\])/, homedir());
 
 /**
  * Write the configuration down for Python to read; null if there is none, so that the memory's own file counts.

@@ -6,11 +6,13 @@ import { BackendError, UNAVAILABLE } from "./errors.js";
 import { sessionOf } from "./hooks.js";
 import { placeOf } from "./records.js";
 
-const SLOW_MS = 60_000;
-
-/** @returns {Array<{name: string, operation: string, description: string, parameters: object, readOnly: boolean}>} */
-export function toolList() {
-  return JSON.parse(readFileSync(new URL("./tools.json", import.meta.url), "utf8"));
+/**
+ * @param {object} settings see `settingsOf`
+ * @returns {Array<{name: string, operation: string, description: string, parameters: object, limitMs: number}>}
+ */
+export function toolList({ sagas }) {
+  const all = JSON.parse(readFileSync(new URL("./tools.json", import.meta.url), "utf8"));
+  return all.filter((tool) => sagas || !tool.name.startsWith("saga_"));
 }
 
 /**
@@ -31,8 +33,8 @@ export function hostTool(tool, memories, ctx) {
       try {
         const place = placeOf(undefined, ctx);
         const given = withSession(tool, params, place);
-        const limit = tool.readOnly && tool.operation !== "doctor" ? timeoutMs : Math.max(timeoutMs, SLOW_MS);
-        const result = await memories.of(place.agentId).link.call(tool.operation, given, { timeoutMs: limit });
+        const limit = { timeoutMs: Math.max(timeoutMs, tool.limitMs) };
+        const result = await memories.of(place.agentId).link.call(tool.operation, given, limit);
         return answer(result, { backend: mode, ok: true, result });
       } catch (error) {
         const code = error instanceof BackendError ? error.code : UNAVAILABLE;
@@ -43,8 +45,9 @@ export function hostTool(tool, memories, ctx) {
   };
 }
 
-/** Without a case the question is about the present one. */
+/** Without a case the question is about the present one; a saga belongs to the session that it is begun in. */
 function withSession(tool, params, place) {
+  if (tool.name === "saga_start" && place.key) return { ...params, session: place.key };
   const { caseId, ...given } = params ?? {};
   if (caseId) return { caseId, ...given };
   if (!("caseId" in (tool.parameters.properties ?? {})) || tool.parameters.required?.includes("caseId")) return given;

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.openclaw.manifest import MANIFEST, config_schema, text
-from harness.openclaw.tools import PLUGIN, TOOLS, document
+from harness.openclaw.tools import PLUGIN, TOOLS, document, skills
 from sherpa.capture.spool import drain, waiting
 from sherpa.configuration import Configuration, configure
 from tests.conftest import PROJECT
@@ -43,6 +43,8 @@ def test_its_own_tests_pass() -> None:
 
 def test_generated_files_are_current() -> None:
     assert TOOLS.read_text("utf-8") == document(), "run python -m harness.openclaw.tools"
+    held = {path: path.read_bytes() for path in (PLUGIN / "skills").rglob("*") if path.is_file()}
+    assert held == skills(), "run python -m harness.openclaw.tools"
     assert MANIFEST.read_text("utf-8") == text(), "run python -m harness.openclaw.manifest"
 
 

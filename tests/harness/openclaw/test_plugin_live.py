@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -47,7 +48,39 @@ SCENARIOS: dict[str, list[Turn]] = {
         Turn((Call("read", {"path": "calc.txt"}),)),
         Turn(text="Only now."),
     ],
+    "saga-begin": [
+        Turn((Call("saga_start", {"goal": "Three short notes.", "profile": "generic", "session": "mine"}),)),
+        Turn((Call("saga_advance", lambda told: {"sagaId": saga_of(told), "planYaml": PLAN}),)),
+        Turn((Call("saga_advance", lambda told: finished(told, 1)),)),
+        Turn(text="The first is done."),
+    ],
+    "saga-end": [
+        Turn((Call("saga_start", {"goal": "Another.", "profile": "generic"}),)),
+        Turn((Call("saga_advance", lambda told: finished(told, 2, content="short")),)),
+        Turn((Call("saga_advance", lambda told: finished(told, 2)),)),
+        Turn((Call("saga_advance", lambda told: finished(told, 3)),)),
+        Turn((Call("saga_status", lambda told: {"sagaId": saga_of(told)}),)),
+        Turn(text="All three are done."),
+    ],
 }
+NOTE = "Every statement of this note was checked twice, and what could not be checked is said to be unknown.\n"
+PLAN = "## Summary\nThree notes.\n" + "".join(
+    f"\n## Stage {n}: Note {n}\nGoal: Write note {n}.\n\n```yaml\ndone:\n  - kind: file-exists\n    path: n{n}.md\n"
+    "    minBytes: 50\nevaluator: auto\n```\n"
+    for n in (1, 2, 3)
+)
+
+
+def saga_of(told: list[dict[str, Any]]) -> str:
+    """The saga that the conversation is about."""
+    return re.findall(r"saga-\d+-\w+", json.dumps(told))[-1]
+
+
+def finished(told: list[dict[str, Any]], stage: int, content: str = NOTE) -> dict[str, Any]:
+    artifacts = [{"path": f"n{stage}.md", "content": content}]
+    return {"sagaId": saga_of(told), "workerFinished": True, "artifacts": artifacts}
+
+
 MENDED = [
     ("call_0_0", "read", "started"),
     ("call_0_0", "read", "succeeded"),
@@ -197,6 +230,34 @@ def test_the_model_asks_through_mcp(place: Place) -> None:
     assert "session:agent:main:explicit:first" in answers
 
 
+def answered(requests: list[dict[str, Any]]) -> list[Any]:
+    """What tools told the model, in order."""
+    told = [m["content"] for m in requests[-1]["messages"] if m["role"] == "tool"]
+    return [json.loads(one if isinstance(one, str) else one[0]["text"]) for one in told]
+
+
+def test_a_saga_of_three_stages_over_two_runs(place: Place) -> None:
+    begun = answered(place.run("saga", "saga-begin"))
+    assert [one["ok"] for one in begun] == [True] * 3
+    started, planned, first = (one["result"] for one in begun)
+    assert "planPrompt" in started
+    assert (planned["nextAction"], first["nextAction"]) == ("worker_mode_queued", "worker_mode_queued")
+    requests = place.run("saga", "saga-end")
+    # The second run is told where the saga is, before the user's words.
+    prompt = next(m for m in reversed(requests[0]["messages"]) if m["role"] == "user")
+    assert f"Saga {started['sagaId']}, stage 2/3: Note 2" in json.dumps(prompt)
+    refused, short, second, third, status = answered(requests)[-5:]
+    assert refused["error"]["code"] == "refused"
+    assert [one["result"]["nextAction"] for one in (short, second, third)] == [
+        "revision_queued", "worker_mode_queued", "terminated",
+    ]  # fmt: skip
+    assert third["result"]["reason"] == "completed"
+    assert status["result"]["cursor"] == 3
+    run = place.root / "saga" / "runs" / started["sagaId"]
+    assert [(run / "artifacts" / f"n{n}.md").read_text() for n in (1, 2, 3)] == [NOTE] * 3
+    assert place.sherpa("saga", "status", started["sagaId"], "--state-root", str(place.root / "saga"))["cursor"] == 3
+
+
 def test_installing_again_changes_nothing(place: Place) -> None:
     config = place.openclaw.state / "openclaw.json"
     before = config.read_bytes()
@@ -210,8 +271,8 @@ def test_installing_again_changes_nothing(place: Place) -> None:
 def test_hooks_and_store_tell_the_same(place: Place) -> None:
     found = place.sherpa("openclaw", "reconcile")
     assert found["fits"]
-    assert found["totals"]["sessions"] == 4
-    assert found["totals"]["equal"] == 2 * len(MENDED) + 4 + 2
+    assert found["totals"]["sessions"] == 5
+    assert found["totals"]["equal"] == 2 * len(MENDED) + 4 + 2 + 2 * (3 + 5)
     assert all(session["exact"] for session in found["sessions"])
 
 
@@ -282,7 +343,7 @@ def test_a_daemon_that_is_killed_costs_nothing(place: Place) -> None:
         ]  # fmt: skip
         assert place.sherpa("openclaw", "doctor", "--openclaw", str(place.openclaw.script))["ok"]
         found = place.sherpa("openclaw", "reconcile")
-        assert (found["fits"], found["totals"]["sessions"]) == (True, 5)
+        assert (found["fits"], found["totals"]["sessions"]) == (True, 6)
     finally:
         second.terminate()
         second.communicate(timeout=30)

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
-import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
@@ -14,7 +14,7 @@ const manifest = JSON.parse(readFileSync(new URL("openclaw.plugin.json", new URL
 
 const ctx = { agentId: "main", sessionKey: "agent:main:telegram:direct:42", sessionId: "s1", runId: "r1" };
 const at = (stateDir) => join(stateDir, "agents", "main", "sherpa");
-const tool = (name) => toolList().find((one) => one.name === name);
+const tool = (name) => toolList({ sagas: true }).find((one) => one.name === name);
 const told = async (made, params = {}) => JSON.parse((await made.execute("id", params)).content[0].text);
 
 function fresh(stateDir, command, transport = {}, config = {}) {
@@ -298,4 +298,39 @@ test("an idle child does not keep the host alive", async () => {
   const done = spawnSync(process.execPath, ["--input-type=module", "-e", script], { timeout: 10_000, encoding: "utf8" });
   assert.deepEqual([done.status, done.stdout], [0, "advice\n"], done.stderr);
   await until(() => notes(state).some((n) => n.ended));
+});
+
+test("a saga belongs to the session that it is begun in, and its steps may take long", async () => {
+  const state = folder();
+  const { memories } = fresh(state, program(state, "return { result: { given: request.params } };"));
+  const start = hostTool(tool("saga_start"), memories, ctx);
+  const { result } = await told(start, { goal: "g", profile: "generic", session: "another" });
+  assert.deepEqual(result.given, { goal: "g", profile: "generic", session: ctx.sessionKey });
+  const advance = hostTool(tool("saga_advance"), memories, ctx);
+  assert.deepEqual((await told(advance, { sagaId: "saga-1-a" })).result.given, { sagaId: "saga-1-a" });
+  assert.equal(tool("saga_advance").limitMs, 600_000);
+  assert.equal(tool("workflow_next").limitMs, 0);
+  assert.equal(tool("workflow_doctor").limitMs, 60_000);
+  memories.close();
+});
+
+test("tools of sagas can be left out", () => {
+  assert.deepEqual(toolList({ sagas: false }).filter(({ name }) => name.startsWith("saga_")), []);
+  assert.equal(toolList({ sagas: true }).filter(({ name }) => name.startsWith("saga_")).length, 4);
+});
+
+test("what a saga waits for comes before the prompt, once one was begun", async () => {
+  const state = folder();
+  const body = 'return { result: { text: { advise: "advice", saga_reminder: "Saga x waits" }[request.operation] } };';
+  const { memories, handlers } = fresh(state, program(state, body));
+  assert.deepEqual(await handlers.before_prompt_build({ prompt: "p" }, ctx), { prependContext: "advice" });
+  mkdirSync(join(at(state), "saga"));
+  writeFileSync(join(at(state), "saga", "sessions.json"), "{}");
+  assert.deepEqual(await handlers.before_prompt_build({ prompt: "p" }, ctx), { prependContext: "Saga x waits\n\nadvice" });
+  assert.deepEqual(await handlers.before_prompt_build({ prompt: "p" }, { ...ctx, trigger: "cron" }), {
+    prependContext: "Saga x waits",
+  });
+  const asked = notes(state).filter((n) => n.operation === "saga_reminder");
+  assert.deepEqual(asked.map((n) => n.params), [{ session: ctx.sessionKey }, { session: ctx.sessionKey }]);
+  memories.close();
 });
