@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 PREFIX, FOLDER = "saga_", "saga"
 REMINDER = "saga_reminder"
-_TEXT = {"type": "string"}
 
 
 def root_of(configuration: Configuration, memory: Path) -> Path:
@@ -96,5 +95,5 @@ def _reminder(open_it: Callable[[], Coordinator]) -> Operation:
         "guest",
         "What the live saga of a session waits for, as a line for its next prompt.",
         read_only=True,
-        schema={"type": "object", "properties": {"session": _TEXT}, "required": ["session"]},
+        schema={"type": "object", "properties": {"session": {"type": "string"}}, "required": ["session"]},
     )

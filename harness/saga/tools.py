@@ -45,15 +45,17 @@ def _object(properties: Schema, required: list[str]) -> Schema:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _text(description: str) -> Schema:
-    return {"type": "string", "description": description}
+def _text(description: str, longest: int | None = None, pattern: str | None = None) -> Schema:
+    bounds = {} if longest is None else {"minLength": 1, "maxLength": longest}
+    return {"type": "string", "description": description, **bounds, **({"pattern": pattern} if pattern else {})}
 
 
 def _strings(description: str) -> Schema:
     return {"type": "array", "items": {"type": "string"}, "description": description}
 
 
-_ID = _text("The id that saga_start gave.")
+_AMOUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_ID = _text("The id that saga_start gave.", 128, "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
 _FLAG = {"type": "boolean"}
 _CHECKLIST = {
     "type": "array",
@@ -137,14 +139,14 @@ _ADVANCE = {
     "usage": {
         "type": "object",
         "description": "What was used since the last report.",
-        "properties": {"tokens": {"type": "integer", "minimum": 0}, "wallMs": {"type": "integer", "minimum": 0}},
+        "properties": {"tokens": _AMOUNT, "wallMs": _AMOUNT},
     },
     "stageId": _text("The stage that the call is about; it is refused if the saga has moved on."),
     "ifSeq": {
         "type": "integer",
         "description": "The seq of the answer this call builds on; refused if there is a newer.",
     },
-    "requestId": _text("A name of this request; sent again under it, it is not done twice."),
+    "requestId": _text("A name of this request; sent again under it, it is not done twice.", 128),
 }
 
 
@@ -171,9 +173,12 @@ TOOLS = {
             "the plan.",
             _object(
                 {
-                    "goal": _text("The user's goal, word for word."),
+                    "goal": {**_text("The user's goal, word for word."), "minLength": 1, "pattern": r"\S"},
                     "profile": {"type": "string", "enum": list(PROFILE_IDS), "description": "The kind of work."},
-                    "session": _text("Id of the host's session; it may have one live saga."),
+                    "session": {
+                        **_text("Id of the host's session; it may have one live saga.", 256),
+                        "type": ["string", "null"],
+                    },
                 },
                 ["goal", "profile"],
             ),

@@ -26,6 +26,7 @@ _STATUS = STATUS | {
     "not_found": 404,
     "unknown_operation": 404,
     "conflict": 409,
+    "refused": 409,
     "wrong_method": 405,
     "slow_body": 408,
     "too_large": 413,

@@ -30,7 +30,7 @@ _REFUSALS = {
     "403": "Asked from a page or by a host name that is not allowed.",
     "404": "No such thing.",
     "405": "Another method is needed.",
-    "409": "Somebody else was first.",
+    "409": "Somebody else was first, or it is not possible now.",
     "408": "The body did not come in time.",
     "413": "The body is too large.",
     "415": "The body is not said to be JSON.",
@@ -48,7 +48,8 @@ def tool_parameters(operation: Operation, *, case_needed: bool = True) -> dict[s
         Whether the model must name the case; a host that knows the session can fill it in.
     """
     if operation.schema is not None:
-        return operation.schema
+        given: dict[str, Any] = _without_patterns(operation.schema)
+        return given
     schema = _inlined(operation.parameters)
     properties = schema.get("properties", {})
     if issubclass(operation.parameters, OfCase):
@@ -93,7 +94,7 @@ def openapi(guests: Iterable[Operation] = ()) -> dict[str, Any]:
     for at, operation in enumerate(OPERATIONS.values()):
         paths[f"/v1/{operation.name}"] = {"post": _path(operation, schemas[2 * at], schemas[2 * at + 1])}
     for operation in guests:
-        paths[f"/v1/{operation.name}"] = {"post": _path(operation, tool_parameters(operation), {"type": "object"})}
+        paths[f"/v1/{operation.name}"] = {"post": _path(operation, operation.schema or {}, {"type": "object"})}
     return {
         "openapi": "3.1.0",
         "info": {

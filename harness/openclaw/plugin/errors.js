@@ -14,4 +14,7 @@ export class BackendError extends Error {
   }
 }
 
+/** Its code. Not by `instanceof`: the host loads the plugin anew, and the links of the first time stay. */
+export const codeOf = (error) => (error?.name === "BackendError" ? error.code : UNAVAILABLE);
+
 export const unavailable = (message) => new BackendError(UNAVAILABLE, message);

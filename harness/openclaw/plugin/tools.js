@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 
-import { BackendError, UNAVAILABLE } from "./errors.js";
+import { codeOf } from "./errors.js";
 import { sessionOf } from "./hooks.js";
 import { placeOf } from "./records.js";
 
@@ -37,8 +37,7 @@ export function hostTool(tool, memories, ctx) {
         const result = await memories.of(place.agentId).link.call(tool.operation, given, limit);
         return answer(result, { backend: mode, ok: true, result });
       } catch (error) {
-        const code = error instanceof BackendError ? error.code : UNAVAILABLE;
-        const refusal = { backend: mode, ok: false, error: { code, message: String(error?.message ?? error) } };
+        const refusal = { backend: mode, ok: false, error: { code: codeOf(error), message: String(error?.message ?? error) } };
         return answer(refusal, refusal);
       }
     },

@@ -304,10 +304,10 @@ test("a saga belongs to the session that it is begun in, and its steps may take 
   const state = folder();
   const { memories } = fresh(state, program(state, "return { result: { given: request.params } };"));
   const start = hostTool(tool("saga_start"), memories, ctx);
-  const { result } = await told(start, { goal: "g", profile: "generic", session: "another" });
+  const result = await told(start, { goal: "g", profile: "generic", session: "another" });
   assert.deepEqual(result.given, { goal: "g", profile: "generic", session: ctx.sessionKey });
   const advance = hostTool(tool("saga_advance"), memories, ctx);
-  assert.deepEqual((await told(advance, { sagaId: "saga-1-a" })).result.given, { sagaId: "saga-1-a" });
+  assert.deepEqual((await told(advance, { sagaId: "saga-1-a" })).given, { sagaId: "saga-1-a" });
   assert.equal(tool("saga_advance").limitMs, 600_000);
   assert.equal(tool("workflow_next").limitMs, 0);
   assert.equal(tool("workflow_doctor").limitMs, 60_000);
@@ -333,4 +333,12 @@ test("what a saga waits for comes before the prompt, once one was begun", async 
   const asked = notes(state).filter((n) => n.operation === "saga_reminder");
   assert.deepEqual(asked.map((n) => n.params), [{ session: ctx.sessionKey }, { session: ctx.sessionKey }]);
   memories.close();
+});
+
+test("an error of links that an earlier load of the plugin made keeps its code", async () => {
+  const foreign = Object.assign(new Error("no"), { name: "BackendError", code: "refused" });
+  const link = { call: async () => { throw foreign; } };
+  const memories = { settings: { mode: "stdio", timeoutMs: 1_000 }, of: () => ({ link }) };
+  const { error } = await told(hostTool(tool("saga_status"), memories, ctx), { sagaId: "s" });
+  assert.deepEqual(error, { code: "refused", message: "no" });
 });
