@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,8 +21,8 @@ _TELL_EVERY = 64
 
 
 def can_spread() -> bool:
-    """Whether processes can be made here that share what is in memory."""
-    return "fork" in multiprocessing.get_all_start_methods()
+    """Whether processes can be made here that share what is in memory: not once JAX runs its threads in this one."""
+    return "fork" in multiprocessing.get_all_start_methods() and "jax" not in sys.modules
 
 
 def predict_in_processes(
