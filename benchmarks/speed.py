@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -25,15 +25,24 @@ import numpy as np
 from benchmarks.ingest import seconds_per_event
 from benchmarks.series import Goal, Series
 from benchmarks.workload import LENGTH, process_log, write_ledger
+from experiments.claims import PENDING, Claim
 from experiments.dataset import Dataset
+from experiments.gate import run_gate
+from experiments.plan import Plan
 from experiments.validation import Protocol, validate
 from sherpa import EngineConfig, EventLog, ProceduralMemory
+from sherpa.bulk import load
 from sherpa.counting import count, count_support
+from sherpa.ledger import Ledger, LedgerReport
 
 ORIGINAL = {"rebuild, events per second": [2_500, 4_650], "one event into 100,000, seconds": 140}
 """Published for the original program, quoted; not measured here."""
 _QUESTIONS = ("workflow_state", "workflow_next", "workflow_outcomes", "workflow_recall")
 _GOAL_MS = {"workflow_state": 0.3, "workflow_next": 0.3, "workflow_outcomes": 0.5, "workflow_recall": 10.0}
+_FOLLOWS = """
+SELECT before, code, count(*) FROM (SELECT code, lag(code) OVER (PARTITION BY one ORDER BY place) AS before FROM events)
+WHERE before IS NOT NULL GROUP BY ALL
+"""
 _PM4PY = """
 import sys, time, numpy as np, pandas as pd, pm4py
 codes = np.load(sys.argv[1]); cases = np.repeat(np.arange(len(codes) // 20), 20)
@@ -84,6 +93,10 @@ def counting(sizes: list[int], peers: Path | None) -> tuple[list[Series], list[G
     small = process_log(largest // 10)
     by_pandas.add(largest // 10, lambda: frames(small), 1)
     series, notes = [whole, support, by_hand, by_pandas], {}
+    try:
+        series.append(_duckdb(log))
+    except ImportError:
+        notes["DuckDB"] = "not measured: it is not installed"
     goals = [
         Goal(f"count support of {largest:,} events, s", support.median(largest), 1.0),
         Goal(f"count all of {largest:,} events, s", whole.median(largest), 2.5),
@@ -97,6 +110,19 @@ def counting(sizes: list[int], peers: Path | None) -> tuple[list[Series], list[G
         series.append(Series("pm4py directly-follows, order 1", "events", {largest: times}))
         goals.append(Goal("times faster than pm4py's order 1", median(times) / support.median(largest), 10, False))
     return series, goals, notes
+
+
+def _duckdb(log: EventLog) -> Series:
+    """Directly-follows, order 1, as a window function over columns in memory."""
+    import duckdb
+    import pandas as pd
+
+    frame = pd.DataFrame({"place": np.arange(len(log.codes)), "one": log.case_of, "code": log.codes})
+    with duckdb.connect() as database:
+        database.register("events", frame)
+        series = Series("DuckDB directly-follows, order 1", "events")
+        series.add(len(log.codes), lambda: database.execute(_FOLLOWS).fetchall())
+    return series
 
 
 def _pm4py(log: EventLog, python: Path | None) -> list[float] | None:
@@ -118,9 +144,15 @@ with ProceduralMemory(sys.argv[1]):
 """
 
 
+def _parse(root: Path) -> None:
+    ledger = Ledger(root / "events")
+    load(ledger.batches(LedgerReport(), ledger.positions()), lambda rows: deque(rows, maxlen=0))
+
+
 def rebuilding(sizes: list[int], folder: Path) -> tuple[list[Series], list[Goal], dict[str, Any]]:
     """From a JSONL ledger to a graph that can be asked, events table included, in a process of its own."""
     series, notes, peak = Series("rebuild from JSONL", "events"), {}, 0.0
+    parsing = Series("parse JSONL into columns and rows", "events")
     for size in sizes:
         root = folder / str(size)
         ledger = write_ledger(root, size)
@@ -135,6 +167,7 @@ def rebuilding(sizes: list[int], folder: Path) -> tuple[list[Series], list[Goal]
             times.append(float(seconds))
             peak = float(kilobytes) / 1e6
         series.times[size] = times
+        parsing.add(size, lambda root=root: _parse(root))
         notes[f"bytes per event at {size:,}"] = {
             "ledger": ledger / size,
             "graph": (root / "graph.db").stat().st_size / size,
@@ -142,7 +175,7 @@ def rebuilding(sizes: list[int], folder: Path) -> tuple[list[Series], list[Goal]
     largest = sizes[-1]
     rate = largest / series.median(largest)
     return (
-        [series],
+        [series, parsing],
         [
             Goal(f"rebuild of {largest:,} events, events/s", rate, 80_000, False),
             Goal(f"rebuild of {largest:,} events, peak GB", peak, 1.5),
@@ -206,8 +239,7 @@ def leaving_out(sizes: list[int]) -> tuple[list[Series], list[Goal], dict[str, A
     for size in sizes:
         log = process_log(size)
         dataset = Dataset("workload", "workload", "csv", log, "")
-        repeats = 5 if size < 300_000 else 1
-        series.add(size, lambda dataset=dataset: validate(dataset, EngineConfig(), Protocol(processes=cores)), repeats)
+        series.add(size, lambda dataset=dataset: validate(dataset, EngineConfig(), Protocol(processes=cores)))
     largest = sizes[-1]
     return (
         [series],
@@ -219,6 +251,16 @@ def leaving_out(sizes: list[int]) -> tuple[list[Series], list[Goal], dict[str, A
     )
 
 
+def deciding(sizes: list[int]) -> tuple[list[Series], list[Goal], dict[str, Any]]:
+    """The whole research gate: every arm, 10,000 resamples, H1 to H5."""
+    series = Series("research gate, all arms", "events")
+    pending = Claim("H4", PENDING, None, None, None, "not measured here", "", PENDING, [])
+    for size in sizes:
+        dataset = Dataset("workload", "workload", "csv", process_log(size), "")
+        series.add(size, lambda dataset=dataset: run_gate(dataset, Plan(), pending), 3)
+    return [series], [], {}
+
+
 def sections(quick: bool, folder: Path, peers: Path | None) -> Iterator[tuple[str, Any]]:
     """Every section with its name, one after the other."""
     top = 4 if quick else 7
@@ -228,6 +270,7 @@ def sections(quick: bool, folder: Path, peers: Path | None) -> Iterator[tuple[st
     yield "asking", asking(folder / str(graph[-1]), graph[-1])
     yield "ingesting", ingesting(graph)
     yield "leaving out", leaving_out([10_000] if quick else [10_000, 100_000, 1_000_000])
+    yield "deciding", deciding([1_000] if quick else [1_000, 10_000])
 
 
 def main() -> None:
