@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from importlib.resources import files
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -474,12 +474,9 @@ def without_indexes(db: sqlite3.Connection, table: str) -> Iterator[None]:
 
 def insert(db: sqlite3.Connection, table: str, rows: Iterable[Row], *, replace: bool = False) -> None:
     """Write whole rows, in the order of the table's columns."""
-    held = iter(rows)
-    first = next(held, None)
-    if first is None:
-        return
+    width = WIDTHS[table]
     verb = "INSERT OR REPLACE" if replace else "INSERT"
-    db.executemany(f"{verb} INTO {table} VALUES ({','.join('?' * len(first))})", chain((first,), held))
+    db.executemany(f"{verb} INTO {table} VALUES ({','.join('?' * width)})", rows)
 
 
 def responses_of(text: str) -> dict[str, int]:

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.report import markdown as words
 from experiments.report.figures import draw_figures
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-
-def environment() -> Environment:
-    """Templates; every text is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("experiments.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+from sherpa.reports.pages import environment
 
 
 def to_html(record: dict[str, Any]) -> str:
@@ -44,7 +29,7 @@ def to_html(record: dict[str, Any]) -> str:
         for number, entry in enumerate(record["datasets"], start=1)
     ]
     page = (
-        environment()
+        environment("experiments.report")
         .get_template("report.html.j2")
         .render(
             record=record,

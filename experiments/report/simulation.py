@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.figures import Figure, axes
-from experiments.report.html import environment
 from experiments.report.markdown import percent
 from sherpa.answers import json_document
 from sherpa.files import write_whole
+from sherpa.reports.pages import environment
 
 ACCURACY_HEAD = ("steps", "number", "sessions", "top-1", "95 % interval", "top-k", "last transition", "most frequent")
 _NAMES = {"all": "all", "nonTrivial": "non-trivial"}
@@ -27,7 +27,7 @@ def simulation_page(record: dict[str, Any]) -> str:
 
     figures = [figure for draw in (_drift, _reliability, _orders) if (figure := draw(record)) is not None]
     page = (
-        environment()
+        environment("experiments.report")
         .get_template("simulation.html.j2")
         .render(
             record=record,

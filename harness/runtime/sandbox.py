@@ -1,32 +1,19 @@
-"""Subprocesses with bounds: limits of the kernel, a process group of their own, a cleaned environment, capped output.
-
-A small launcher sets the limits and then becomes the program, so that nothing of this process runs between fork and
-exec, and the limits hold from the program's first instruction.
-"""
+"""Subprocesses with bounds: limits of the kernel, their own process group, a cleaned environment, capped output."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.limits import limited
+
 OUTPUT_BYTES = 64 * 2**10
-_LAUNCHER = """
-import os, resource, sys
-cpu, size, memory = map(int, sys.argv[1:4])
-for name, limit in (("RLIMIT_CPU", cpu), ("RLIMIT_FSIZE", size), ("RLIMIT_AS", memory), ("RLIMIT_CORE", 0),
-                    ("RLIMIT_NOFILE", 256)):
-    hard = resource.getrlimit(getattr(resource, name))[1]
-    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    resource.setrlimit(getattr(resource, name), (limit, limit))
-os.execv(sys.argv[4], sys.argv[4:])
-"""
 
 
 @dataclass(frozen=True)
@@ -66,7 +53,7 @@ def run_confined(
     env : mapping, optional
         Added to an environment that otherwise holds only a search path, a home that is empty, and a language.
     """
-    limits = [str(int(timeout) + 5), str(file_bytes), str(memory_bytes)]
+    command = limited(argv, cpu_seconds=int(timeout) + 5, memory_bytes=memory_bytes, file_bytes=file_bytes)
     with (
         tempfile.TemporaryDirectory(prefix="runtime-") as home,
         tempfile.TemporaryFile() as out,
@@ -75,7 +62,7 @@ def run_confined(
         clean = {"PATH": "/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
         clean |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"} | dict(env or {})
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _LAUNCHER, *limits, *argv],
+            command,
             cwd=cwd,
             env=clean,
             stdin=subprocess.DEVNULL,

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from sherpa.errors import OperationError
 from sherpa.serve.guests import NOBODY, Guests
 from sherpa.serve.operations import Operation
@@ -51,7 +53,7 @@ def _coordinator(root: Path, memory: Path) -> Coordinator:
     from harness.saga.options import read_options
 
     options = read_options(root)
-    return Coordinator(root, options if options.sherpa_root else read_options(root, sherpa_root=str(memory)))
+    return Coordinator(root, replace(options, sherpa_root=options.sherpa_root or str(memory)))
 
 
 def _operation(tool: Tool, open_it: Callable[[], Coordinator]) -> Operation:

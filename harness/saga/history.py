@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.saga.model import SagaState
 from harness.saga.store import Loaded, RunStore
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from sherpa.reports.pages import environment
 
 Event = dict[str, Any]
 _PASSING = ("pass", "deferred")
@@ -121,22 +119,9 @@ def told(event: Event) -> str | None:
     return None
 
 
-def environment() -> Environment:
-    """Templates; every text is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("harness.saga"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
 def to_html(record: dict[str, Any]) -> str:
     """A history as one page that loads nothing."""
-    return environment().get_template("history.html.j2").render(saga=record)
+    return environment("harness.saga").get_template("history.html.j2").render(saga=record)
 
 
 def changed_since(store: RunStore, saga_id: str, seq: int) -> tuple[Loaded, list[Event]]:

@@ -76,7 +76,6 @@ def tool_list(guests: Mapping[str, Operation] | None = None) -> list[dict[str, A
             "operation": operation.name,
             "description": operation.description,
             "parameters": tool_parameters(operation, case_needed=False),
-            "readOnly": operation.read_only,
             "limitMs": 0 if operation.read_only and operation.lane == "guest" else _LIMITS_MS[operation.lane],
         }
         for name, operation in (TOOLS | dict(guests or {})).items()

@@ -66,11 +66,11 @@ class Workers:
         self._lock = threading.Lock()
         self._closed = False
         self._queues: dict[Lane, queue.SimpleQueue[Job | None]] = {lane: queue.SimpleQueue() for lane in get_args(Lane)}
+        self._lanes: list[Lane] = [lane for lane in get_args(Lane) if lane != "guest"]
+        self._lanes += ["guest"] * (0 if guests is NOBODY else THREADS)
         self._threads = [
             threading.Thread(target=self._work, args=(lane,), name=f"sherpa-{lane}", daemon=True)
-            for lane in self._queues
-            for _ in range(THREADS if lane == "guest" else 1)
-            if lane != "guest" or guests is not NOBODY
+            for lane in self._lanes
         ]
 
     def start(self, *, check: bool = True) -> None:
@@ -121,9 +121,8 @@ class Workers:
             if self._closed:
                 return
             self._closed = True
-        for lane, line in self._queues.items():
-            for _ in range(THREADS if lane == "guest" else 1):
-                line.put(None)
+        for lane in self._lanes:
+            self._queues[lane].put(None)
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()

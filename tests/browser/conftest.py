@@ -9,16 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.saga.checks.browser import FLAGS
+
 CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 @pytest.fixture(scope="module")  # Playwright holds the thread's event loop: tests elsewhere need it
@@ -28,7 +21,7 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield started
         started.close()
 

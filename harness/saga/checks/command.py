@@ -7,13 +7,13 @@ import selectors
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.limits import limited
 from harness.saga.checks.base import (
     CheckContext,
     Unreadable,
@@ -32,26 +32,6 @@ DEFAULT_SECONDS = 60
 KEPT = 64_000
 """Bytes of output that are kept; the rest is read and dropped."""
 SHOWN = 400
-_MEMORY = 4 << 30
-_FILE_SIZE = 64 << 20
-_FILES = 256
-# Limits are set by a small program that then becomes the command: nothing of ours runs between fork and exec, which is
-# not safe where there are threads.
-_LIMITER = """
-import os, resource, sys
-seconds, memory, size, files = (int(text) for text in sys.argv[1:5])
-for name, value in (("RLIMIT_CPU", seconds), ("RLIMIT_AS", memory), ("RLIMIT_FSIZE", size), ("RLIMIT_NOFILE", files),
-                    ("RLIMIT_CORE", 0)):
-    limit = getattr(resource, name)
-    hard = resource.getrlimit(limit)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(limit, (value, value))
-try:
-    os.execvp(sys.argv[5], sys.argv[5:])
-except OSError as error:
-    sys.stderr.write(f"{sys.argv[5]}: {error.strerror}\\n")
-    os._exit(127)
-"""
 
 
 @dataclass(frozen=True)
@@ -123,11 +103,10 @@ def _folder(criterion: Criterion, context: CheckContext) -> Path:
 
 def run_limited(argv: list[str], folder: Path, seconds: float) -> Finished:
     """Run a program in a session of its own, and end all of it when it is over or out of time."""
-    limits = [str(int(seconds) + 1), str(_MEMORY), str(_FILE_SIZE), str(_FILES)]
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": os.environ.get("LANG", "C.UTF-8")}
     begin = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _LIMITER, *limits, *argv],
+        limited(argv, cpu_seconds=int(seconds) + 1),
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -50,6 +50,19 @@ class Broken(Capability):
         raise OSError("it broke")
 
 
+class InterruptOnce(Capability):
+    """Is interrupted the first time."""
+
+    spec = CapabilitySpec(name="test.interrupt_once", idempotent=True)
+
+    def run(self, inputs: Inputs, context: Context) -> dict[str, Any]:
+        mark = context.workspace / "interrupted"
+        if not mark.exists():
+            mark.touch()
+            raise KeyboardInterrupt
+        return {}
+
+
 class NoProbe(Capability):
     """Cannot be shown to work."""
 

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.runtime.blobs import BlobStore
 from harness.runtime.capabilities import Capability, CapabilitySpec, Context, Inputs
 from harness.runtime.channel import (
     EchoChannel,
@@ -36,14 +35,6 @@ from harness.runtime.store import RunStore
 from tests.harness.runtime.made import call, end, engine, problem
 
 MESSAGES = [{"role": "user", "content": "question"}]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    made = RunStore(tmp_path / "sherpa.db", BlobStore(tmp_path / "blobs"))
-    made.append("r", "run_started", {"status": "running", "problem_sha": "0"})
-    yield made
-    made.close()
 
 
 BLOCKS = st.lists(st.text(alphabet="ab #\n\t.é", max_size=150), max_size=12).map("\n\n".join)

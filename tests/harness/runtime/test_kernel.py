@@ -19,6 +19,7 @@ from harness.runtime.ir import Plan, read_record
 from harness.runtime.run import Policies
 from tests.harness.runtime.made import (
     FULL,
+    InterruptOnce,
     append,
     call,
     decompose,
@@ -296,17 +297,7 @@ def test_082_an_answer_unblocks(tmp_path: Path) -> None:
 
 
 def test_082_an_answer_survives_a_second_crash(tmp_path: Path) -> None:
-    class Interrupt(Capability):
-        spec = CapabilitySpec(name="test.interrupt_once", idempotent=True)
-
-        def run(self, inputs: Inputs, context: Context) -> dict[str, Any]:
-            mark = context.workspace / "interrupted"
-            if not mark.exists():
-                mark.touch()
-                raise KeyboardInterrupt
-            return {}
-
-    with engine(tmp_path, Interrupt()) as made:
+    with engine(tmp_path, InterruptOnce()) as made:
         ask = {**ASK, "options": ["yes", "no"]}
         made.run(problem(ask, call("i", "test.interrupt_once"), end(x="{{ ask.answer }}"), attended=True), "r")
         made.deliver_message("r", "root_p@1.ask", "perhaps")
@@ -493,16 +484,6 @@ class Counting:
 
 
 def test_098_a_recorded_plan_is_not_asked_for_again(tmp_path: Path) -> None:
-    class Interrupt(Capability):
-        spec = CapabilitySpec(name="test.interrupt_once", idempotent=True)
-
-        def run(self, inputs: Inputs, context: Context) -> dict[str, Any]:
-            mark = context.workspace / "interrupted"
-            if not mark.exists():
-                mark.touch()
-                raise KeyboardInterrupt
-            return {}
-
     first = Counting(plan("one", call("i", "test.interrupt_once"), append("one")))
     other = Counting(plan("two", append("two")))
     goal = {
@@ -511,9 +492,9 @@ def test_098_a_recorded_plan_is_not_asked_for_again(tmp_path: Path) -> None:
         "authority": FULL,
         "metadata": {"root_nodes": [{"kind": "decompose", "id": "d", "subgoal": "s"}, end()]},
     }
-    with engine(tmp_path, Interrupt(), planner=first) as made, pytest.raises(KeyboardInterrupt):
+    with engine(tmp_path, InterruptOnce(), planner=first) as made, pytest.raises(KeyboardInterrupt):
         made.run(goal, "r")
-    with engine(tmp_path, Interrupt(), planner=other) as made:
+    with engine(tmp_path, InterruptOnce(), planner=other) as made:
         assert made.resume("r", force=True).status == "completed"
         assert (first.calls, other.calls, lines(tmp_path)) == (1, 0, ["one"])
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.runtime.acceptance import CheckResult
-from harness.runtime.blobs import BlobStore
 from harness.runtime.channel import EchoChannel, RecordedChannel
 from harness.runtime.criteria import output_findings, plan_findings
 from harness.runtime.errors import ReviewError, SeparationOfDutyError
@@ -25,14 +23,6 @@ CHECK = {"id": "c", "kind": "predicate", "spec": {"expr": "outputs.n == 1"}}
 
 def spec(*checks: dict[str, Any], **more: Any) -> ProblemSpec:
     return read_problem({"id": "p", "goal": "g", "acceptance": list(checks or [CHECK]), **more})
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    made = RunStore(tmp_path / "sherpa.db", BlobStore(tmp_path / "blobs"))
-    made.append("r", "run_started", {"status": "running", "problem_sha": "0"})
-    yield made
-    made.close()
 
 
 def says(*findings: dict[str, Any]) -> str:
